@@ -1,0 +1,78 @@
+"""`python -m benchmarks NAME [--quick] [--json FILE]`; without a name, what there is.
+
+The answer is checked first. A wrong one ends the run with exit code 1 and no figures. The last
+line on stdout is one JSON object with all figures; a missed bar is said there and in the table,
+and changes nothing in the exit code: bars are meant for an idle machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.markup import escape
+
+from benchmarks import append, pipeline
+from benchmarks.harness import Report, WrongAnswer, machine
+
+
+class Benchmark(NamedTuple):
+    """What a benchmark measures, in a line, and its sizes."""
+
+    what: str
+    run: Callable[[Any], Report]
+    full: Any
+    quick: Any
+
+
+BENCHMARKS: dict[str, Benchmark] = {
+    "append": Benchmark("rows/s into a stream, against plain Arrow files", append.run, append.FULL, append.QUICK),
+    "pipeline": Benchmark(
+        "filter and count per key through a standing query, against Spark; fixed cost; latency",
+        pipeline.run,
+        pipeline.FULL,
+        pipeline.QUICK,
+    ),
+}
+
+
+def measure(name: str, sizes: Any, *, quick: bool, console: Console) -> dict[str, Any]:
+    """Run a benchmark, show its table, and give the object of the JSON line."""
+    here = machine()
+    report = BENCHMARKS[name].run(sizes)
+    report.show(name, here, console)
+    return report.as_dict(name, quick, here)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Figures beside a named peer.")
+    parser.add_argument("name", nargs="?", choices=[*BENCHMARKS], help="what to run; left out: list what there is")
+    parser.add_argument("--quick", action="store_true", help="fewer rows and rounds")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the JSON object there too")
+    given = parser.parse_args(arguments)
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    if given.name is None:
+        for name, benchmark in BENCHMARKS.items():
+            console.print(f"[bold]{name:10}[/] {escape(benchmark.what)}")
+        return 0
+    benchmark = BENCHMARKS[given.name]
+    try:
+        sizes = benchmark.quick if given.quick else benchmark.full
+        found = measure(given.name, sizes, quick=given.quick, console=console)
+    except WrongAnswer as problem:
+        print(f"wrong answer, nothing was measured: {problem}", file=sys.stderr)
+        return 1
+    line = json.dumps(found)
+    if given.json is not None:
+        given.json.write_text(line + "\n")
+    print(line)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""Anabranch, a stream database in Python on Apache Spark.
+
+>>> import anabranch as ab, tempfile
+>>> with ab.open(tempfile.mkdtemp(), queries=False) as db:
+...     _ = db.sql("CREATE STREAM packets (saddr STRING, length INT, ts TIMESTAMP) TIMESTAMP BY ts")
+...     db.append("packets", [{"saddr": "10.0.0.1", "length": 40, "ts": "2026-11-15 12:00:00"}])
+1
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import AnabranchError
+from anabranch.result import Result
+
+if TYPE_CHECKING:
+    from anabranch.database import Database
+
+__version__ = "0.1.0"
+__all__ = ["AnabranchError", "Database", "Result", "__version__", "open"]
+
+
+def open(
+    path: str | os.PathLike[str],
+    *,
+    spark: Any = None,
+    settings: Mapping[str, Any] | None = None,
+    queries: bool = True,
+    create: bool = True,
+) -> Database:
+    """Open the database in a directory, making it if it is new.
+
+    Standing queries that were running go on (`queries=False` leaves them alone, for programs that
+    only append or read). `spark` is a session to use; without it Spark starts when first needed, on
+    the master that the settings name. `settings` are listed in `anabranch.settings`.
+    """
+    from anabranch.database import Database
+
+    return Database(path, spark=spark, settings=settings, queries=queries, create=create)
+
+
+def __getattr__(name: str) -> Any:
+    """`anabranch.Database`, loaded when asked for: executors and the command line often do without."""
+    if name == "Database":
+        from anabranch.database import Database
+
+        return Database
+    raise AttributeError(f"module 'anabranch' has no attribute {name!r}")

@@ -1,0 +1,1 @@
+"""The papers' applications, runnable."""

@@ -1,0 +1,192 @@
+"""The catalog is the directory tree itself: a stream or query exists once its JSON file does.
+
+    <root>/anabranch.json               that this is a database, and of which format
+    <root>/streams/<name>/stream.json   a stream's declaration, beside its segments
+    <root>/queries/<name>/query.json    a standing query: its text, and whether it should run
+
+Names match without regard to case and may hold any character; on disk they are percent-encoded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from urllib.parse import quote
+
+from anabranch.clock import Clock
+from anabranch.errors import CatalogError, StreamError, did_you_mean
+from anabranch.log.lock import WriterLock
+from anabranch.log.storage import Storage
+from anabranch.log.stream import INFO, StreamInfo, rejects_info
+from anabranch.schema import StreamSchema
+
+FORMAT = 1
+REJECTS = ".rejects"
+_MARKER = "anabranch.json"
+_QUERY = "query.json"
+
+
+@dataclass(frozen=True)
+class QueryInfo:
+    """A standing query: the SELECT it answers, and whether it is meant to run."""
+
+    name: str
+    sql: str
+    running: bool = True
+    kind: str = "query"
+    """`query` for CREATE CONTINUOUS QUERY, `stream` for CREATE STREAM … AS."""
+    id: str = field(default_factory=lambda: secrets.token_hex(6))
+    """Differs from that of a dropped query of the same name, so that nothing of it is taken for this one's."""
+
+
+class Catalog:
+    """Creates, finds and drops streams and queries."""
+
+    def __init__(self, root: Storage, clock: Clock, *, create: bool = True) -> None:
+        self.root = root
+        self._clock = clock
+        marker = root.read_json(_MARKER)
+        if marker is None:
+            if root.exists() and (root.files() or root.directories()) and not root.exists(_MARKER):
+                raise CatalogError(
+                    "NOT_A_DATABASE",
+                    f"{root.path} holds other files and no database",
+                    hint="give an empty or new directory",
+                )
+            if not create:
+                raise CatalogError("DATABASE_NOT_FOUND", f"there is no database in {root.path}")
+            root.make()
+            for part in ("streams", "queries"):
+                root.child(part).make()
+            root.write_json(_MARKER, {"format": FORMAT})
+        elif marker.get("format") != FORMAT:
+            raise CatalogError(
+                "FORMAT_NOT_KNOWN", f"{root.path} has format {marker.get('format')}, this version reads {FORMAT}"
+            )
+
+    # -- streams -----------------------------------------------------------------------------
+
+    def stream_storage(self, name: str) -> Storage:
+        if name.lower().endswith(REJECTS) and not self._has_stream(name):
+            return self.stream_storage(name[: -len(REJECTS)]).child("rejects")
+        return self.root.child("streams", _directory(name))
+
+    def _has_stream(self, name: str) -> bool:
+        return self.root.child("streams", _directory(name)).exists(INFO)
+
+    def stream(self, name: str) -> StreamInfo:
+        """The declaration of a stream, or of the rejects of one."""
+        if self._has_stream(name):
+            return StreamInfo.load(self.stream_storage(name))
+        if name.lower().endswith(REJECTS) and self._has_stream(name[: -len(REJECTS)]):
+            info = rejects_info(self.stream(name[: -len(REJECTS)]))
+            storage = self.stream_storage(name)
+            if not storage.exists(INFO):
+                info.create(storage)
+            return info
+        raise CatalogError(
+            "STREAM_NOT_FOUND",
+            f'stream "{name}" does not exist',
+            hint=did_you_mean(name, [s.name for s in self.streams()], "SHOW STREAMS lists them"),
+        )
+
+    def schema(self, name: str) -> StreamSchema:
+        return self.stream(name).schema
+
+    def streams(self) -> list[StreamInfo]:
+        storage = self.root.child("streams")
+        found = [storage.child(d) for d in storage.directories()]
+        return sorted((StreamInfo.load(s) for s in found if s.exists(INFO)), key=lambda i: i.name.lower())
+
+    def create_stream(self, info: StreamInfo) -> None:
+        storage = self.root.child("streams", _directory(info.name))
+        with self._lock():
+            if storage.exists(INFO):
+                raise CatalogError(
+                    "NAME_EXISTS",
+                    f'"{info.name}" exists already',
+                    hint="choose another name, write IF NOT EXISTS, or DROP it first",
+                )
+            storage.delete_all()
+            info.create(storage)
+
+    def drop_stream(self, name: str) -> None:
+        self._remove(self.root.child("streams"), _directory(name))
+
+    # -- queries -----------------------------------------------------------------------------
+
+    def query_storage(self, name: str) -> Storage:
+        return self.root.child("queries", _directory(name))
+
+    def query(self, name: str) -> QueryInfo:
+        data = self.query_storage(name).read_json(_QUERY)
+        if data is None:
+            raise CatalogError(
+                "QUERY_NOT_FOUND",
+                f'query "{name}" does not exist',
+                hint=did_you_mean(name, [q.name for q in self.queries()], "SHOW QUERIES lists them"),
+            )
+        return QueryInfo(**data)
+
+    def queries(self) -> list[QueryInfo]:
+        storage = self.root.child("queries")
+        found = (storage.child(d).read_json(_QUERY) for d in storage.directories())
+        return sorted((QueryInfo(**data) for data in found if data), key=lambda q: q.name.lower())
+
+    def save_query(self, info: QueryInfo) -> None:
+        storage = self.query_storage(info.name)
+        if not storage.exists():
+            storage.make()
+        storage.write_json(_QUERY, asdict(info))
+
+    def drop_query(self, name: str) -> None:
+        self._remove(self.root.child("queries"), _directory(name))
+
+    def ingest_storage(self, name: str) -> Storage:
+        return self.root.child("ingests", _directory(name))
+
+    # -- how -----------------------------------------------------------------------------------
+
+    def _remove(self, parent: Storage, directory: str) -> None:
+        """Rename first, so that a crash leaves either all of it or nothing that anyone would find."""
+        with self._lock():
+            trash = self.root.child("dropped")
+            trash.make()
+            name = f"{secrets.token_hex(8)}"
+            with contextlib.suppress(FileNotFoundError):
+                parent.filesystem.move(parent.full(directory), trash.full(name))
+                trash.child(name).delete_all()
+
+    @contextlib.contextmanager
+    def _lock(self) -> Iterator[None]:
+        lock = WriterLock(self.root, "the catalog", self._clock)
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                lock.take()
+                break
+            except StreamError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+def _directory(name: str) -> str:
+    """A name as a directory's name.
+
+    >>> _directory("a.b/C")
+    'a%2Eb%2Fc'
+    """
+    encoded = quote(name.lower(), safe="").replace(".", "%2E")
+    if not name or len(encoded) > 200:
+        raise CatalogError("NAME_NOT_ALLOWED", f"a name has 1 to 200 characters, got {len(encoded)}")
+    return encoded
+
+

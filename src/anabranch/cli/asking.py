@@ -1,0 +1,46 @@
+"""A statement that is being run, and how to stop it without touching the queries that stand."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from anabranch.cli.sql import answer
+from anabranch.cli.statements import Statement
+
+if TYPE_CHECKING:
+    from anabranch.database import Database
+    from anabranch.result import Result
+
+_ASKS = ("select", "with")
+
+
+class Asking:
+    """Runs a statement; what Spark computes for it carries a tag, by which it can be interrupted."""
+
+    def __init__(self, db: Database, statement: Statement) -> None:
+        self._db, self._statement = db, statement
+        self._tag = f"statement-{uuid.uuid4().hex}"
+        self._asks = statement.text.lower().startswith(_ASKS)
+        self._spark_is_up = False
+
+    def answer(self) -> Result:
+        """The statement's result; only a question is tagged, a standing query must not inherit the tag."""
+        if not self._asks:
+            return answer(self._db, self._statement)
+        spark = self._db.engine().session.spark
+        self._spark_is_up = True
+        spark.addTag(self._tag)
+        try:
+            return answer(self._db, self._statement)
+        finally:
+            spark.removeTag(self._tag)
+
+    def saying(self) -> str:
+        """What is going on, for a spinner."""
+        return "running …" if self._spark_is_up or not self._asks else "starting Spark …"
+
+    def cancel(self) -> None:
+        """Interrupt what Spark computes for this statement alone."""
+        if self._spark_is_up:
+            self._db.engine().session.spark.interruptTag(self._tag)

@@ -1,0 +1,110 @@
+"""What may come next while a statement is typed: keywords, functions, names, columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+KEYWORDS: tuple[str, ...] = (
+    "ALLOW SKEW INTERVAL", "AND", "AS", "ASC", "BETWEEN", "BY", "CASE", "CAST", "CONTINUOUS QUERY", "CREATE",
+    "CREATE CONTINUOUS QUERY", "CREATE STREAM", "DESC", "DESCRIBE", "DISTINCT", "DROP", "DROP QUERY", "DROP STREAM",
+    "ELSE", "END", "EXPLAIN", "FORMAT JSON", "FROM", "GROUP BY", "HAVING", "IF EXISTS", "IF NOT EXISTS", "IN",
+    "INSERT INTO", "INTERVAL", "IS", "LIKE", "LIMIT", "NOT", "NULL", "OPTIONS", "OR", "ORDER BY", "QUERY",
+    "RETAIN INTERVAL", "ROWS", "SELECT", "SHOW QUERIES", "SHOW STREAMS", "SLIDE", "SLIDE INTERVAL", "START QUERY",
+    "STOP QUERY", "STREAM", "SUBSCRIBE TO", "THEN", "TIMESTAMP", "TIMESTAMP BY", "VALUES", "WHEN", "WHERE", "WINDOW =",
+)  # fmt: skip
+UNITS: tuple[str, ...] = (
+    "MICROSECONDS", "MILLISECONDS", "SECOND", "SECONDS", "MINUTE", "MINUTES", "HOUR", "HOURS", "DAY", "DAYS",
+)  # fmt: skip
+FUNCTIONS: tuple[str, ...] = (
+    "abs", "avg", "ceil", "coalesce", "concat", "count", "date_trunc", "floor", "greatest", "if", "least", "length",
+    "lower", "max", "min", "round", "sqrt", "stddev", "stddev_pop", "substring", "sum", "upper", "var_pop", "variance",
+    "window_end", "window_start",
+)  # fmt: skip
+
+_WORD = re.compile(r"[\w]*$")
+_QUALIFIED = re.compile(r"(\w+)\.\w*$")
+_WANTS_NAME = re.compile(r"\b(?:FROM|JOIN|INTO|SUBSCRIBE\s+TO|DESCRIBE|QUERY|STREAM|,)\s+\w*$", re.IGNORECASE)
+_WANTS_UNIT = re.compile(r"\bINTERVAL\s+'?\d+'?\s+\w*$", re.IGNORECASE)
+_SOURCES = re.compile(r"\b(?:FROM|JOIN|INTO)\s+(\w+)(?:\s+(?:AS\s+)?(\w+))?", re.IGNORECASE)
+_PLAIN = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the catalog holds: the columns of each stream and query."""
+
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    queries: frozenset[str] = frozenset()
+
+
+def candidates(before: str, after: str, names: Names) -> Iterator[tuple[str, str]]:
+    """What fits at the cursor, with its kind, best first; all begin with the word being typed."""
+    if _inside_quotes(before):
+        return
+    match = _WORD.search(before)
+    word = match[0] if match else ""
+    typed = word.lower()
+    lists = list(_groups(before, before + after, names))
+    if not word and not any(kind in ("column", "stream", "query", "unit") for _, kind in lists):
+        return
+    seen: set[str] = set()
+    for text, kind in lists:
+        if text.lower().lstrip("`").startswith(typed) and text.lower() != typed and text not in seen:
+            seen.add(text)
+            yield text, kind
+
+
+def _groups(before: str, whole: str, names: Names) -> Iterable[tuple[str, str]]:
+    if qualified := _QUALIFIED.search(before):
+        known = {name.lower(): name for name in names.columns}
+        sources = {alias.lower(): stream for stream, alias in _SOURCES.findall(whole) if alias}
+        meant = str(sources.get(qualified[1].lower(), qualified[1]))
+        stream = known.get(meant.lower())
+        return [(quoted(column), "column") for column in names.columns.get(stream or "", ())]
+    if _WANTS_UNIT.search(before):
+        return [(unit, "unit") for unit in UNITS]
+    streams = [(quoted(n), "query" if n in names.queries else "stream") for n in sorted(names.columns)]
+    if _WANTS_NAME.search(before) and not re.search(r"\bSELECT\b[^;]*,\s*\w*$", _last_clause(before), re.IGNORECASE):
+        return [*streams, *((k, "keyword") for k in KEYWORDS)]
+    read = {stream.lower() for stream, _ in _SOURCES.findall(whole)}
+    columns = {c: None for n, cs in names.columns.items() if n.lower() in read for c in cs}
+    word = before[-1:].isalnum() or before[-1:] == "_"
+    rest = [*((f, "function") for f in FUNCTIONS), *((k, "keyword") for k in KEYWORDS), *streams] if word else []
+    return [*((quoted(c), "column") for c in columns), *rest]
+
+
+def _last_clause(before: str) -> str:
+    """The text since the last FROM: a comma before FROM separates columns, after it streams."""
+    return re.split(r"\bFROM\b", before, flags=re.IGNORECASE)[-1] if re.search(r"\bFROM\b", before, re.I) else before
+
+
+def quoted(name: str) -> str:
+    """A name as it must be written in SQL."""
+    return name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+
+
+def _inside_quotes(before: str) -> bool:
+    bare = re.sub(r"'(?:[^'\\]|\\.|'')*'|--[^\n]*\n|/\*.*?\*/", "", before, flags=re.DOTALL)
+    return "'" in bare or "--" in bare or "/*" in bare
+
+
+class SqlCompleter(Completer):
+    """`candidates` for the prompt; keywords follow the case of what was typed."""
+
+    def __init__(self, names: Callable[[], Names]) -> None:
+        self._names = names
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
+        before, after = document.text_before_cursor, document.text_after_cursor
+        match = _WORD.search(before)
+        word = match[0] if match else ""
+        if not word and not complete_event.completion_requested:
+            return
+        for text, kind in candidates(before, after, self._names()):
+            shown = text.lower() if kind in ("keyword", "unit") and word.islower() else text
+            yield Completion(shown, start_position=-len(word), display_meta=kind)

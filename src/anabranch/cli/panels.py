@@ -1,0 +1,100 @@
+"""Streams and queries as tables: what `top` and `demo` draw, in any width from 80 columns on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from anabranch.cli.terminal import clock_time, count, size
+
+Entry = Mapping[str, Any]
+WIDE = 110
+_LEFT = {"status", "what"}
+_STATUS = {"running": "green", "failed": "bold red", "stopped": "yellow"}
+
+
+def streams_table(streams: Iterable[Entry], width: int = WIDE) -> Table:
+    """Rows, speed, newest time, bytes and rejects of each stream."""
+    drawn = _table("Streams", width)
+    _columns(drawn, "stream", "rows", "rows/s", "newest (UTC)", "bytes", "rejects")
+    for each in streams:
+        rejects = int(each.get("rejects") or 0)
+        drawn.add_row(
+            Text(str(each["name"])),
+            f"{each.get('rows', 0):,}",
+            _or_dash(each.get("rows_per_second"), count),
+            clock_time(each.get("newest_us")),
+            size(each.get("bytes", 0)),
+            Text(f"{rejects:,}", style="yellow" if rejects else ""),
+        )
+    return drawn
+
+
+def queries_table(queries: Iterable[Entry], width: int = WIDE) -> Table:
+    """What each query does and what it holds: Stream, Store, Scratch and Throw."""
+    drawn = _table("Queries", width)
+    names = ["query", "status", "in/s", "Stream", "Store", "Scratch", "Throw", "batch", "behind"]
+    latency = any("latency" in each for each in queries)
+    _columns(drawn, *names, *(["latency"] if latency else []))
+    for each in queries:
+        status = str(each.get("status", "?"))
+        scratch = _part(each, "scratch")
+        cells: list[Text | str] = [
+            Text(str(each["name"])),
+            Text(status, style=_STATUS.get(status, "")),
+            _or_dash(each.get("rows_per_second"), count),
+            count(_part(each, "stream")["rows"]),
+            count(_part(each, "store")["rows"]),
+            size(scratch["bytes"]) if width >= WIDE else count(scratch["rows"]),
+            count(_part(each, "throw")["rows"]),
+            _or_dash(each.get("last_batch_ms"), lambda ms: f"{ms:.0f}ms"),
+            count(each.get("behind_rows") or 0),
+        ]
+        drawn.add_row(*cells, *([_or_dash(each.get("latency"), lambda s: f"{s:.2f}s")] if latency else []))
+    return drawn
+
+
+def rows_table(
+    title: str | None, names: list[str], rows: Iterable[Iterable[str]], most: int, width: int = WIDE
+) -> Table:
+    """A few rows of an answer."""
+    drawn = _table(title, width)
+    _columns(drawn, *names)
+    for number, row in enumerate(rows):
+        if number == most:
+            break
+        drawn.add_row(*(Text(text) for text in row))
+    return drawn
+
+
+def _table(title: str | None, width: int) -> Table:
+    return Table(
+        title=None if title is None else Text(title, style="bold cyan"),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        header_style="bold",
+        border_style="dim",
+        pad_edge=False,
+        padding=(0, 1, 0, 0) if width >= WIDE else 0,
+        show_edge=False,
+    )
+
+
+def _columns(drawn: Table, first: str, *others: str) -> None:
+    drawn.add_column(first, no_wrap=True, overflow="ellipsis", min_width=13)
+    for name in others:
+        left = name in _LEFT
+        drawn.add_column(name, justify="left" if left else "right", no_wrap=name != "what", overflow="ellipsis")
+
+
+def _part(entry: Entry, name: str) -> dict[str, float]:
+    part = entry.get(name) or {}
+    return {"rows": part.get("rows") or 0, "bytes": part.get("bytes") or 0}
+
+
+def _or_dash(value: Any, show: Any) -> str:
+    return "-" if value is None else str(show(value))

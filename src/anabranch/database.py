@@ -1,0 +1,369 @@
+"""The database: streams and standing queries in one directory, with Spark underneath.
+
+Spark is started when something first needs it. Appending and reading streams do not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from anabranch import statements as _run
+from anabranch.catalog import Catalog, QueryInfo
+from anabranch.clock import Clock, SystemClock
+from anabranch.errors import AnabranchError, CatalogError, QueryError
+from anabranch.log import Storage, StreamReader, StreamWriter
+from anabranch.log.stream import StreamInfo
+from anabranch.operators.base import Inputs, Operator
+from anabranch.queries import Query
+from anabranch.queries.ingest import Ingest
+from anabranch.result import Result
+from anabranch.settings import Settings
+from anabranch.spark.options import SourceOptions, ddl
+from anabranch.sql.parser import parse
+from anabranch.sql.plan import StandingPlan, plan_standing
+from anabranch.sql.statements import SelectOnce
+from anabranch.sql.tree import Select
+
+if TYPE_CHECKING:
+    from anabranch.spark.engine import Engine
+
+
+class Database:
+    """An embedded database; open one with `anabranch.open`."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        spark: Any = None,
+        settings: Mapping[str, Any] | None = None,
+        clock: Clock | None = None,
+        queries: bool = True,
+        create: bool = True,
+    ) -> None:
+        self.settings = Settings(settings)
+        self._clock = clock or SystemClock()
+        self._storage = Storage(os.fspath(path))
+        self.path = self._storage.address
+        self.catalog = Catalog(self._storage, self._clock, create=create)
+        self._given_spark = spark
+        self._engine: Engine | None = None
+        self._mutex = threading.RLock()
+        self._writers: dict[str, StreamWriter] = {}
+        self._queries: dict[str, Query] = {}
+        self._ingests: list[Ingest] = []
+        self._closed = threading.Event()
+        threading.Thread(
+            target=_release_idle, args=(weakref.ref(self), self._closed), name="anabranch-idle", daemon=True
+        ).start()
+        if queries:
+            self._resume()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Database {self.path}>"
+
+    # -- Spark ---------------------------------------------------------------------------------
+
+    def engine(self) -> Engine:
+        """Spark, started on first use."""
+        with self._mutex:
+            self._check()
+            if self._engine is None:
+                # Importing pyspark takes a second; commands that only touch the log do without.
+                from anabranch.spark.engine import Engine
+                from anabranch.spark.session import Session
+
+                log = os.path.join(self._storage.path, "spark.log") if self._storage.is_local else None
+                session = Session(self.settings, log, self._given_spark)
+                self._engine = Engine(session)
+                if self.settings["warm_up"]:
+                    threading.Thread(target=_quietly, args=(session.warm_up,), daemon=True).start()
+            return self._engine
+
+    # -- streams -------------------------------------------------------------------------------
+
+    def append(self, stream: str, data: Any, *, producer: str | None = None, batch: int | None = None) -> int:
+        """Append rows; when it returns they are on disk. Gives the number of the stream's next row.
+
+        `data`: a pyarrow Table, a pandas or polars DataFrame, a dict of columns, a list of dicts.
+        With `producer` and a growing `batch` number, a batch appended before is passed over.
+        """
+        return self.writer(stream).append(data, producer=producer, batch=batch)
+
+    def writer(self, stream: str) -> StreamWriter:
+        """This process's writer of a stream, taken on first use and kept until `close`."""
+        with self._mutex:
+            self._check()
+            key = stream.lower()
+            if key not in self._writers:
+                info = self.catalog.stream(stream)
+                if info.origin != "append":
+                    raise CatalogError(
+                        "STREAM_IS_AN_ANSWER",
+                        f'stream "{info.name}" is filled by {info.origin}, rows cannot be appended to it',
+                    )
+                self._writers[key] = StreamWriter(self.catalog.stream_storage(stream), self.settings, self._clock)
+            return self._writers[key]
+
+    def flush(self, stream: str) -> int:
+        """Release the rows a stream holds back for its skew; later older ones are rejected."""
+        return self.writer(stream).flush()
+
+    def advance(self, stream: str, time: Any) -> None:
+        """A heartbeat: the stream's time has reached `time` (a datetime or µs), though no row came."""
+        micros = time if isinstance(time, int) else pa.scalar(time, pa.timestamp("us", tz="UTC")).value
+        self.writer(stream).advance(micros)
+
+    def reader(self, stream: str) -> StreamReader:
+        """A reader of a stream, of a query's answers, or of `<stream>.rejects`."""
+        self.catalog.stream(stream)
+        return StreamReader(self.catalog.stream_storage(stream))
+
+    def tail(self, stream: str, rows: int = 10) -> pa.Table:
+        """The newest rows of a stream."""
+        reader = self.reader(stream)
+        end = reader.end().row
+        return reader.read(max(end - rows, reader.first_row()), end)
+
+    def follow(self, stream: str, start: int | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of a stream from number `start` on (None: from now on), as they come."""
+        reader = self.reader(stream)
+        at = reader.end().row if start is None else start
+        for table in reader.tail(at, follow=True):
+            if self._closed.is_set():
+                return
+            yield from (b for b in table.to_batches() if b.num_rows)
+
+    def streams(self) -> list[StreamInfo]:
+        """The streams of the database, those that queries fill among them."""
+        return self.catalog.streams()
+
+    # -- statements ----------------------------------------------------------------------------
+
+    def sql(self, text: str) -> Result:
+        """Run one or several statements; gives the result of the last one."""
+        self._check()
+        result = Result(message="nothing to do")
+        for statement in parse(text):
+            result = _run.execute(self, statement)
+        return result
+
+    def query(self, select: str, name: str | None = None) -> Query:
+        """A standing query for a SELECT: starts with what the streams hold, and goes on live.
+
+        Under the name of a query that exists, the same SELECT gives that query back.
+        """
+        tree = _single_select(select)
+        if name is None:
+            taken = {q.name.lower() for q in self.catalog.queries()} | {s.name.lower() for s in self.streams()}
+            name = next(n for i in range(1, 1_000_000) if (n := f"q{i}") not in taken)
+        else:
+            known = next((q for q in self.catalog.queries() if q.name.lower() == name.lower()), None)
+            if known is not None:
+                if " ".join(known.sql.split()) != " ".join(tree.source.split()):
+                    raise CatalogError(
+                        "NAME_EXISTS",
+                        f'query "{known.name}" exists with another SELECT',
+                        hint="choose another name, or DROP QUERY it first",
+                    )
+                query = self.get_query(known.name)
+                if query.status in ("stopped", "failed"):
+                    query.start()
+                return query
+        return self.create_query(name, tree)
+
+    def create_query(self, name: str, select: Select, kind: str = "query") -> Query:
+        """Make and start a standing query from a parsed SELECT."""
+        with self._mutex:
+            plan = plan_standing(select, self.catalog.schema)
+            info = QueryInfo(name, select.source, running=True, kind=kind)
+            query = self._make(info, plan)
+            query.prepare()
+            self.catalog.save_query(info)
+            self._queries[name.lower()] = query
+            query.start()
+            return query
+
+    def get_query(self, name: str) -> Query:
+        """The handle of a query that exists."""
+        with self._mutex:
+            key = name.lower()
+            info = self.catalog.query(name)
+            if key not in self._queries:
+                plan = plan_standing(_single_select(info.sql), self.catalog.schema)
+                self._queries[key] = self._make(info, plan)
+            return self._queries[key]
+
+    def queries(self) -> list[Query]:
+        """All standing queries, whoever runs them."""
+        return [self.get_query(info.name) for info in self.catalog.queries()]
+
+    def _make(self, info: QueryInfo, plan: StandingPlan) -> Query:
+        return Query(info, plan, self.catalog, self.engine, self.settings, self._clock, self._upstream)
+
+    def _upstream(self, stream: str) -> Query | None:
+        with contextlib.suppress(CatalogError):
+            return self.get_query(stream)
+        return None
+
+    def drop_query(self, name: str) -> None:
+        with self._mutex:
+            info = self.catalog.query(name)
+            self._refuse_if_read(info.name)
+            self.get_query(name).drop()
+            self._queries.pop(name.lower(), None)
+
+    def drop_stream(self, name: str) -> None:
+        with self._mutex:
+            info = self.catalog.stream(name)
+            if any(q.name.lower() == name.lower() for q in self.catalog.queries()):
+                return self.drop_query(name)
+            if info.origin == "rejects":
+                raise CatalogError("STREAM_IS_AN_ANSWER", f'"{name}" belongs to its stream, drop that')
+            self._refuse_if_read(info.name)
+            writer = self.writer(name)
+            writer.close(release=False)
+            self._writers.pop(name.lower(), None)
+            self.catalog.drop_stream(name)
+        return None
+
+    def _refuse_if_read(self, stream: str) -> None:
+        readers = [
+            q.name for q in self.queries() if stream.lower() in {i.lower() for i in q.inputs} and q.name != stream
+        ]
+        if readers:
+            raise CatalogError(
+                "STREAM_IS_USED",
+                f'"{stream}" is read by query "{readers[0]}"',
+                hint=f"DROP QUERY {readers[0]} first",
+            )
+
+    def _resume(self) -> None:
+        """Go on with the queries that were running when the database was last closed or killed."""
+        for info in self.catalog.queries():
+            if info.running:
+                query = self.get_query(info.name)
+                try:
+                    query.start()
+                except AnabranchError as problem:
+                    if problem.name != "STREAM_IS_BEING_WRITTEN":
+                        raise
+
+    # -- Spark programs --------------------------------------------------------------------------
+
+    def dataframe(self, select: str) -> Any:
+        """A SELECT as a Spark streaming DataFrame, for PySpark programs."""
+        plan = plan_standing(_single_select(select), self.catalog.schema)
+        options = self.source_options(plan.operator)
+        return self.engine().stream(options, plan.residual_sql)
+
+    def ingest(self, frame: Any, stream: str, *, name: str | None = None, available_now: bool = False) -> Ingest:
+        """Append the rows of any streaming DataFrame to a stream, each exactly once.
+
+        Its progress is kept in the database under `name` (by default the stream's), so that the
+        same call after a restart goes on where it was.
+        """
+        storage = self.catalog.ingest_storage(name or stream)
+        writer = self.writer(stream)
+        ingest = Ingest(self.engine(), frame, writer, name or stream, storage, available_now=available_now)
+        self._ingests.append(ingest)
+        return ingest
+
+    def source_options(self, operator: Operator) -> SourceOptions:
+        """How Spark reads an operator over the streams of this database, as they are now."""
+        storages = {n: self.catalog.stream_storage(n) for n in operator.inputs}
+        readers = {n: StreamReader(s) for n, s in storages.items()}
+        return SourceOptions(
+            operator=operator.to_json(),
+            streams={n: s.address for n, s in storages.items()},
+            spark_schema=ddl(operator.schema(Inputs(readers))),
+            parallelism=self.settings["parallelism"] or self.engine().parallelism,
+            batch_rows=self.settings["batch_rows"],
+            poll_ms=self.settings["poll_ms"],
+            ends={n: list(r.end()) for n, r in readers.items()},
+        )
+
+    # -- looking at it ---------------------------------------------------------------------------
+
+    def overview(self) -> dict[str, Any]:
+        """Streams and queries with their sizes, from files alone: works beside a running process."""
+        return {"streams": self.overview_streams(), "queries": [q.stats() for q in self.queries()]}
+
+    def overview_streams(self) -> list[dict[str, Any]]:
+        streams = []
+        for info in self.streams():
+            reader = self.reader(info.name)
+            end = reader.end()
+            rejects = self.catalog.stream_storage(info.name).child("rejects")
+            streams.append(
+                {
+                    "name": info.name,
+                    "origin": info.origin,
+                    "rows": end.row,
+                    "bytes": reader.size(),
+                    "newest_us": end.time if end.row else None,
+                    "rejects": StreamReader(rejects).end().row if rejects.exists("stream.json") else 0,
+                }
+            )
+        return streams
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Stop everything this process started; what should run goes on at the next `open`."""
+        with self._mutex:
+            if self._closed.is_set():
+                return
+            for ingest in self._ingests:
+                ingest.stop()
+            for query in self._queries.values():
+                query.halt()
+            for writer in self._writers.values():
+                writer.close()
+            self._closed.set()
+            if self._engine is not None:
+                self._engine.session.close()
+                self._engine = None
+
+    def _check(self) -> None:
+        if self._closed.is_set():
+            raise QueryError("DATABASE_IS_CLOSED", f"the database {self.path} is closed")
+
+
+def _single_select(text: str) -> Select:
+    statements = parse(text)
+    if len(statements) != 1 or not isinstance(statements[0], SelectOnce):
+        raise QueryError("SELECT_WANTED", "a standing query is one SELECT", hint="run other statements with db.sql()")
+    return statements[0].select
+
+
+def _release_idle(reference: weakref.ref[Database], closed: threading.Event) -> None:
+    while not closed.wait(1.0):
+        database = reference()
+        if database is None:
+            return
+        for writer in list(database._writers.values()):
+            _quietly(writer.release_if_idle)
+        del database
+
+
+def _quietly(action: Callable[[], Any]) -> None:
+    """Background work that may be tried again later and must not end a thread loudly."""
+    with contextlib.suppress(Exception):
+        action()

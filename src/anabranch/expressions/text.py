@@ -1,0 +1,109 @@
+"""Functions of text, by characters of Unicode, as Spark counts them.
+
+Patterns, places and replacements are literals: Arrow's kernels take them once, not per row.
+UPPER and LOWER are left to Spark: beyond ASCII its case mapping is another one than Arrow's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from anabranch.expressions.expr import Build, Datum, Expr, Handler, NotEvaluable, apply, null
+from anabranch.expressions.literals import text_of, whole_of
+from anabranch.expressions.types import BOOLEAN, INT, STRING, cast, is_whole, name, require
+
+_END = 2**31 - 1
+
+
+def like(node: exp.Like, build: Build) -> Expr:
+    pattern = text_of(build(node.expression), "the pattern of LIKE")
+    if "\\" in pattern:
+        raise NotEvaluable("LIKE with an escaped character is not evaluated here")
+    found = apply(BOOLEAN, lambda a: pc.match_like(a, pattern), require(build(node.this), STRING, "LIKE"))
+    return apply(BOOLEAN, pc.invert, found) if node.args.get("negate") else found
+
+
+def search(kernel: Callable[..., Datum], word: str) -> Handler:
+    """STARTSWITH, ENDSWITH, CONTAINS."""
+
+    def handler(node: Any, build: Build) -> Expr:
+        pattern = text_of(build(node.expression), f"what {word} looks for")
+        return apply(BOOLEAN, lambda a: kernel(a, pattern), require(build(node.this), STRING, word))
+
+    return handler
+
+
+def length(node: exp.Length, build: Build) -> Expr:
+    return apply(INT, pc.utf8_length, require(build(node.this), STRING, "LENGTH"))
+
+
+def concat(node: exp.Concat, build: Build) -> Expr:
+    if not node.args.get("safe"):
+        raise NotEvaluable("texts side by side are joined or quoted differently from version to version")
+    return _join([build(part) for part in node.expressions])
+
+
+def pipe(node: exp.DPipe, build: Build) -> Expr:
+    return _join([build(node.this), build(node.expression)])
+
+
+def _join(parts: list[Expr]) -> Expr:
+    """NULL if any part is; whole numbers and truths are written out."""
+    texts = []
+    for part in parts:
+        if not (part.is_null or part.type in (STRING, BOOLEAN) or is_whole(part.type)):
+            raise NotEvaluable(f"{name(part.type)} is written as text by Spark")
+        texts.append(null(STRING) if part.is_null else cast(part, STRING))
+    separator = pa.scalar("", STRING)
+
+    def kernel(*values: Datum) -> Datum:
+        return pc.binary_join_element_wise(*values, separator, null_handling="emit_null")
+
+    return apply(STRING, kernel, *texts)
+
+
+def substring(node: exp.Substring, build: Build) -> Expr:
+    """From the 1-based `start` on, or counted from the end if it is negative; 0 is taken as 1."""
+    text = require(build(node.this), STRING, "SUBSTRING")
+    start = whole_of(build(node.args["start"]), "the start of SUBSTRING")
+    count = node.args.get("length")
+    size = whole_of(build(count), "the length of SUBSTRING") if count is not None else _END
+    first = start - 1 if start > 0 else start
+    stop = first + size
+    if size <= 0:
+        return apply(STRING, lambda a: pc.utf8_slice_codeunits(a, start=0, stop=0), text)
+    end = None if (first < 0 <= stop) or stop > _END else stop
+    return apply(STRING, lambda a: pc.utf8_slice_codeunits(a, start=first, stop=end), text)
+
+
+_TRIMS: dict[str, Callable[..., Datum]] = {
+    "": pc.utf8_trim,
+    "BOTH": pc.utf8_trim,
+    "LEADING": pc.utf8_ltrim,
+    "TRAILING": pc.utf8_rtrim,
+}
+
+
+def trim(node: exp.Trim, build: Build) -> Expr:
+    """Spaces, or any of the characters given, off the ends; tabs and line ends stay."""
+    text = require(build(node.this), STRING, "TRIM")
+    characters = text_of(build(node.expression), "what TRIM removes") if node.expression else " "
+    kernel = _TRIMS[str(node.args.get("position") or "")]
+    if not characters:
+        return apply(STRING, lambda a: a, text)
+    return apply(STRING, lambda a: kernel(a, characters=characters), text)
+
+
+def replace(node: exp.Replace, build: Build) -> Expr:
+    text = require(build(node.this), STRING, "REPLACE")
+    wanted = text_of(build(node.expression), "what REPLACE looks for")
+    by = node.args.get("replacement")
+    replacement = text_of(build(by), "the replacement of REPLACE") if by is not None else ""
+    if not wanted:
+        return apply(STRING, lambda a: a, text)
+    return apply(STRING, lambda a: pc.replace_substring(a, pattern=wanted, replacement=replacement), text)

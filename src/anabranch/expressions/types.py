@@ -1,0 +1,154 @@
+"""Which types there are, and how Spark brings different ones together.
+
+The numeric types widen in the order TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE. DECIMAL meets
+whole numbers exactly, by Spark's rules for precision and scale, as long as 38 digits suffice; a
+DECIMAL literal meets FLOAT and DOUBLE as DOUBLE. Text is never turned into a number here.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.expressions.expr import Datum, Expr, NotEvaluable, apply, constant, null
+from anabranch.schema import TIME_TYPE, TYPES, sql_type
+
+BOOLEAN, STRING, DATE = TYPES["BOOLEAN"], TYPES["STRING"], TYPES["DATE"]
+INT, BIGINT, FLOAT, DOUBLE = TYPES["INT"], TYPES["BIGINT"], TYPES["FLOAT"], TYPES["DOUBLE"]
+INTERVAL = pa.duration("us")
+WIDENING = (pa.int8(), pa.int16(), INT, BIGINT, FLOAT, DOUBLE)
+DIGITS = {pa.int8(): 3, pa.int16(): 5, INT: 10, BIGINT: 20}
+"""The precision of the DECIMAL that Spark makes of each whole type."""
+MAX_PRECISION = 38
+
+
+def name(type: pa.DataType) -> str:
+    """The type as SQL calls it."""
+    if pa.types.is_null(type):
+        return "NULL"
+    return "INTERVAL" if type.equals(INTERVAL) else sql_type(type)
+
+
+def column_type(type: pa.DataType) -> pa.DataType:
+    """The type a column has in expressions."""
+    if pa.types.is_dictionary(type):
+        type = type.value_type
+    if pa.types.is_large_string(type) or pa.types.is_string_view(type):
+        return STRING
+    if type in TYPES.values() or pa.types.is_decimal128(type):
+        return type
+    raise NotEvaluable(f"a column of Arrow type {type} is not read here")
+
+
+def is_whole(type: pa.DataType) -> bool:
+    return bool(pa.types.is_signed_integer(type))
+
+
+def is_floating(type: pa.DataType) -> bool:
+    return type in (FLOAT, DOUBLE)
+
+
+def is_decimal(type: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal(type))
+
+
+def is_number(type: pa.DataType) -> bool:
+    """Whole or floating; DECIMAL has rules of its own."""
+    return type in WIDENING
+
+
+def require(operand: Expr, wanted: pa.DataType, what: str) -> Expr:
+    """`operand` if it has the type, where Spark would convert others in ways not done here."""
+    if not operand.type.equals(wanted):
+        raise NotEvaluable(f"{what} wants {name(wanted)}, got {name(operand.type)}")
+    return operand
+
+
+def require_number(operand: Expr, what: str) -> Expr:
+    if not is_number(operand.type):
+        raise NotEvaluable(f"{what} of {name(operand.type)} is not evaluated here")
+    return operand
+
+
+def condition(operand: Expr, what: str) -> Expr:
+    """`operand` as BOOLEAN; an untyped NULL is an unknown truth."""
+    return null(BOOLEAN) if operand.is_null else require(operand, BOOLEAN, what)
+
+
+def decimal_type(precision: int, scale: int) -> pa.DataType:
+    if precision > MAX_PRECISION:
+        raise NotEvaluable(f"DECIMAL({precision},{scale}) is beyond {MAX_PRECISION} digits, Spark rounds there")
+    return pa.decimal128(precision, scale)
+
+
+def as_decimal(operand: Expr) -> Expr:
+    """A whole number as the DECIMAL Spark makes of it beside another DECIMAL."""
+    if is_decimal(operand.type):
+        return operand
+    if not is_whole(operand.type):
+        raise NotEvaluable(f"{name(operand.type)} beside DECIMAL is not evaluated here")
+    if operand.constant is None:
+        return cast(operand, pa.decimal128(DIGITS[operand.type], 0))
+    if not operand.literal:
+        raise NotEvaluable("the precision of a computed constant beside DECIMAL is Spark's to choose")
+    value = Decimal(operand.constant.as_py())
+    return constant(pa.scalar(value, pa.decimal128(len(value.as_tuple().digits), 0)))
+
+
+def common_type(operands: Sequence[Expr], what: str) -> pa.DataType:
+    """The type in which Spark brings the operands together, where no value can change its meaning."""
+    types = [operand.type for operand in operands if not operand.is_null]
+    if not types:
+        return pa.null()
+    if all(type.equals(types[0]) for type in types) and not types[0].equals(INTERVAL):
+        return types[0]
+    if all(map(is_number, types)):
+        return max(types, key=WIDENING.index)
+    if all(type.equals(DATE) or type.equals(TIME_TYPE) for type in types):
+        return TIME_TYPE
+    if any(map(is_floating, types)) and all(is_number(o.type) or _is_decimal_literal(o) for o in operands):
+        return DOUBLE
+    raise NotEvaluable(f"{what} of " + " and ".join(dict.fromkeys(map(name, types))) + " is Spark's to convert")
+
+
+def _is_decimal_literal(operand: Expr) -> bool:
+    return operand.is_null or (operand.literal and is_decimal(operand.type))
+
+
+def coerce(operand: Expr, to: pa.DataType) -> Expr:
+    """`operand` in a type that `common_type` chose."""
+    if operand.type.equals(to):
+        return operand
+    if operand.is_null:
+        return null(to)
+    if is_decimal(operand.type) and not is_decimal(to):
+        return from_decimal_literal(operand, to)
+    return cast(operand, to)
+
+
+def from_decimal_literal(operand: Expr, to: pa.DataType) -> Expr:
+    """A DECIMAL literal as the nearest FLOAT or DOUBLE, rounded once."""
+    if not (operand.literal and operand.constant is not None and is_floating(to)):
+        raise NotEvaluable(f"DECIMAL to {name(to)} is not evaluated here")
+    exact: Decimal = operand.constant.as_py()
+    double = float(exact)
+    if to.equals(FLOAT):
+        (bits,) = struct.unpack("<Q", struct.pack("<d", double))
+        halfway = bits & 0x1FFFFFFF == 0x10000000
+        if (halfway and Decimal(double) != exact) or not math.isfinite(double) or abs(double) > 3.4e38:
+            raise NotEvaluable(f"{exact} as FLOAT is Spark's to round")
+    return constant(pa.scalar(double, to))
+
+
+def cast(operand: Expr, to: pa.DataType) -> Expr:
+    """A conversion Arrow does as Java does: widening, wrapping whole numbers, rounding to nearest."""
+
+    def kernel(values: Datum) -> Datum:
+        return pc.cast(values, to, safe=False)
+
+    return operand if operand.type.equals(to) else apply(to, kernel, operand)

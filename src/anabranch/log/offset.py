@@ -1,0 +1,19 @@
+"""How far a stream has come."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MIN_TIME = -(2**63)
+"""The time before any row: what a stream that has had no row yet has reached."""
+
+
+class Offset(NamedTuple):
+    """All rows numbered below `row`; no later row is older than `time`.
+
+    `time` is in microseconds since 1970. It is usually that of row `row - 1`, and later where the
+    stream was told that time has passed (a heartbeat).
+    """
+
+    row: int = 0
+    time: int = MIN_TIME

@@ -1,0 +1,178 @@
+"""Reading a stream: by row number, by time, or as it grows. Any number of readers, any process."""
+
+from __future__ import annotations
+
+import bisect
+import time as _time
+from collections import OrderedDict
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.errors import StreamError
+from anabranch.log.offset import MIN_TIME, Offset
+from anabranch.log.segment import Segment, chain, open_segment
+from anabranch.log.storage import Storage
+from anabranch.log.stream import StreamInfo
+from anabranch.log.writer import WATERMARK
+
+_SETTLED_NS = 50_000_000
+"""A directory's time of change is trusted only when it is this old: two changes may share one tick."""
+_OPEN_SEGMENTS = 512
+
+
+class StreamReader:
+    """A view of a stream that follows it as it grows. Not for use by several threads at once."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.info = StreamInfo.load(storage)
+        self._storage = storage
+        self._segments = storage.child("segments")
+        self._sizes: dict[str, int] = {}
+        self._chain: list[Segment] = []
+        self._seen: int | None = None
+        self._open: OrderedDict[Segment, pa.Table] = OrderedDict()
+        self.bytes_read = 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.info.schema.arrow
+
+    @property
+    def time_column(self) -> str:
+        return self.info.schema.time
+
+    # -- how far the stream has come ---------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Look which segments there are now."""
+        changed = self._segments.changed()
+        if changed is not None and changed == self._seen:
+            return
+        # Sizes come from the same listing as the names: a name we knew may have been replaced.
+        found = (Segment.parse(name, size) for name, size in self._segments.files().items())
+        self._chain = chain(s for s in found if s)
+        settled = changed is not None and _time.time_ns() - changed > _SETTLED_NS
+        self._seen = changed if settled else None
+
+    def end(self) -> Offset:
+        """How far the stream has come."""
+        # The heartbeat is read first: every row before it is then surely among the segments.
+        beat = self._storage.read_json(WATERMARK)
+        self.refresh()
+        row, time = (self._chain[-1].end, self._chain[-1].time_last) if self._chain else (0, MIN_TIME)
+        return Offset(row, max(time, beat["time"]) if beat else time)
+
+    def first_row(self) -> int:
+        """The number of the oldest row still kept."""
+        return self._chain[0].first if self._chain else 0
+
+    def wait(self, after: Offset, timeout: float) -> Offset:
+        """The end of the stream once it is beyond `after`, or as it is when time is up."""
+        deadline = _time.monotonic() + timeout
+        while True:
+            end = self.end()
+            left = deadline - _time.monotonic()
+            if end != after or left <= 0:
+                return end
+            _time.sleep(min(0.004, left))
+
+    def offset_at(self, row: int, limit: Offset) -> Offset:
+        """The offset of a row number at or before `limit`."""
+        if row >= limit.row:
+            return limit
+        if row <= self.first_row():
+            return Offset(max(row, 0))
+        times = self.read(row - 1, row, [self.time_column]).column(0)
+        return Offset(row, times[0].value)
+
+    # -- rows --------------------------------------------------------------------------------
+
+    def read(self, start: int, end: int, columns: list[str] | None = None) -> pa.Table:
+        """Rows numbered start ≤ n < end, in order; mapped, so only what is touched is read.
+
+        Rows that retention has taken are an error, never silently missing.
+        """
+        for attempt in range(8):
+            try:
+                return self._read(start, end, columns)
+            except FileNotFoundError:
+                # The writer merged parts in the meantime: the rows are in a new file.
+                self._seen = None
+                self.refresh()
+                if attempt == 7:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _read(self, start: int, end: int, columns: list[str] | None) -> pa.Table:
+        if start < end and (not self._chain or self._chain[-1].end < end):
+            self._seen = None
+            self.refresh()
+        schema = self.schema if columns is None else pa.schema([self.schema.field(c) for c in columns])
+        if start >= end:
+            return schema.empty_table()
+        if self._chain and start < self._chain[0].first:
+            raise StreamError(
+                "ROWS_ARE_GONE",
+                f'rows {start} to {min(end, self._chain[0].first)} of stream "{self.info.name}" were removed by retention',
+                hint="raise RETAIN, or start from a later row",
+            )
+        pieces = []
+        at = bisect.bisect_right(self._chain, start, key=lambda s: s.first) - 1
+        for segment in self._chain[max(at, 0) :]:
+            if segment.first >= end:
+                break
+            if segment.end <= start:
+                continue
+            low, high = max(start, segment.first), min(end, segment.end)
+            table = self._table(segment)
+            if columns is not None:
+                table = table.select(columns)
+            pieces.append(table.slice(low - segment.first, high - low))
+            self.bytes_read += segment.size * (high - low) // segment.rows
+        return pa.concat_tables(pieces) if pieces else schema.empty_table()
+
+    def _table(self, segment: Segment) -> pa.Table:
+        table = self._open.get(segment)
+        if table is None:
+            table = self._open[segment] = open_segment(self._segments, segment)
+            if len(self._open) > _OPEN_SEGMENTS:
+                self._open.popitem(last=False)
+        else:
+            self._open.move_to_end(segment)
+        return table
+
+    def row_at_time(self, time: int, end: int) -> int:
+        """The number of the first row below `end` whose time is ≥ `time`, else `end`."""
+        at = bisect.bisect_left(self._chain, time, key=lambda s: s.time_last)
+        if at >= len(self._chain) or self._chain[at].first >= end:
+            return end
+        segment = self._chain[at]
+        if segment.time_first >= time:
+            return min(segment.first, end)
+        column = self.read(segment.first, segment.end, [self.time_column]).column(0)
+        times = pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
+        found = int(np.searchsorted(times.view(pa.int64()).to_numpy(), time, side="left"))
+        return min(segment.first + found, end)
+
+    def tail(self, since: int, *, follow: bool = False, poll: float = 0.2) -> Iterator[pa.Table]:
+        """Rows from number `since` on; with `follow`, goes on as the stream grows."""
+        at = since
+        while True:
+            end = self.end().row
+            at = max(at, self.first_row())
+            if end > at:
+                yield self.read(at, end)
+                at = end
+            elif not follow:
+                return
+            else:
+                self.wait(self.end(), poll)
+                if self.end().row == at:
+                    yield self.schema.empty_table()
+
+    def size(self) -> int:
+        """Bytes on disk."""
+        self.refresh()
+        return sum(s.size for s in self._chain)

@@ -1,0 +1,49 @@
+"""Which segments may leave: those outside what the stream promises and what anyone still needs.
+
+Whoever reads a stream again later (a query with a window, an archive) keeps a *hold*: a small
+file that says from which row and time on it needs the stream.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from anabranch.log.segment import Segment, chain
+from anabranch.log.storage import Storage
+from anabranch.log.stream import StreamInfo
+
+HOLDS = "holds"
+
+
+def hold(stream: Storage, holder: str, row: int | None, time: int | None) -> None:
+    """Say that rows numbered `row` and up, and rows from `time` on, are still needed by `holder`."""
+    holds = stream.child(HOLDS)
+    if not holds.exists():
+        holds.make()
+    holds.write_json(quote(holder, safe=""), {"row": row, "time": time}, durable=False)
+
+
+def let_go(stream: Storage, holder: str) -> None:
+    stream.child(HOLDS).delete(quote(holder, safe=""))
+
+
+def apply(stream: Storage, segments: Storage, info: StreamInfo) -> list[Segment]:
+    """Delete the segments that may leave, oldest first; the newest always stays."""
+    if info.retain_us is None:
+        return []
+    kept = chain(s for n, size in segments.files().items() if (s := Segment.parse(n, size)))
+    if not kept:
+        return []
+    row, time = kept[-1].first, kept[-1].time_last - info.retain_us
+    holds = stream.child(HOLDS)
+    for name in holds.files():
+        needed = holds.read_json(name) or {}
+        row = min(row, row if needed.get("row") is None else needed["row"])
+        time = min(time, time if needed.get("time") is None else needed["time"])
+    gone = []
+    for segment in kept:
+        if segment.end > row or segment.time_last >= time:
+            break
+        segments.delete(segment.name)
+        gone.append(segment)
+    return gone

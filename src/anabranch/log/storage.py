@@ -1,0 +1,180 @@
+"""Files, through `pyarrow.fs`, so that a database lies on a local disk or on any shared file system.
+
+A file appears under its name only when it is whole: it is written under a temporary name, forced
+to disk, and renamed. On a local disk it is mapped into memory when read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from anabranch.errors import StreamError
+
+TEMPORARY = ".tmp"
+
+
+class Storage:
+    """A directory on some file system."""
+
+    def __init__(self, path: str, filesystem: fs.FileSystem | None = None, address: str | None = None) -> None:
+        if filesystem is None:
+            if "://" in path:
+                address = path.rstrip("/")
+                filesystem, path = fs.FileSystem.from_uri(path)
+            else:
+                filesystem, path = fs.LocalFileSystem(), os.path.abspath(path)
+        self.filesystem = filesystem
+        self.path = path.rstrip("/") or "/"
+        self.is_local = isinstance(filesystem, fs.LocalFileSystem)
+        self.address = self.path if self.is_local or address is None else address
+        """What another process opens to get at the same directory."""
+
+    def __repr__(self) -> str:
+        return f"Storage({self.path!r})"
+
+    def child(self, *names: str) -> Storage:
+        """The directory below this one."""
+        place, _, query = self.address.partition("?")
+        address = "/".join([place, *names]) + (f"?{query}" if query else "")
+        return Storage("/".join([self.path, *names]), self.filesystem, address)
+
+    def full(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+    def make(self) -> None:
+        self.filesystem.create_dir(self.path, recursive=True)
+        if self.is_local:
+            _sync_directory(os.path.dirname(self.path))
+
+    def exists(self, name: str = "") -> bool:
+        path = self.full(name) if name else self.path
+        return bool(self.filesystem.get_file_info(path).type != fs.FileType.NotFound)
+
+    def files(self) -> dict[str, int]:
+        """The names of the files here with their sizes in bytes; temporary ones are left out."""
+        return dict(self._list())
+
+    def _list(self) -> Iterator[tuple[str, int]]:
+        if self.is_local:
+            try:
+                with os.scandir(self.path) as entries:
+                    for entry in entries:
+                        if not entry.name.endswith(TEMPORARY):
+                            with contextlib.suppress(FileNotFoundError):
+                                if entry.is_file():
+                                    yield entry.name, entry.stat().st_size
+            except FileNotFoundError:
+                return
+        else:
+            for info in self.filesystem.get_file_info(fs.FileSelector(self.path, allow_not_found=True)):
+                if info.type == fs.FileType.File and not info.base_name.endswith(TEMPORARY):
+                    yield info.base_name, info.size
+
+    def directories(self) -> list[str]:
+        """The names of the directories here."""
+        found = self.filesystem.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
+        return sorted(info.base_name for info in found if info.type == fs.FileType.Directory)
+
+    def changed(self) -> int | None:
+        """A number that differs once a file came or went; None where the file system cannot tell."""
+        if not self.is_local:
+            return None
+        try:
+            return os.stat(self.path).st_mtime_ns
+        except FileNotFoundError:
+            return -1
+
+    def write(self, write: Callable[[Any], Any], name: Callable[[int], str] | str, *, durable: bool = True) -> str:
+        """Write a whole file or none. `name` may depend on the number of bytes written."""
+        temporary = self.full(f"{secrets.token_hex(8)}{TEMPORARY}")
+        try:
+            with self.filesystem.open_output_stream(temporary) as sink:
+                write(sink)
+                size = sink.tell()
+            if durable and self.is_local:
+                _sync_file(temporary)
+            final = name if isinstance(name, str) else name(size)
+            self.filesystem.move(temporary, self.full(final))
+        except OSError as problem:
+            with contextlib.suppress(OSError):
+                self.filesystem.delete_file(temporary)
+            if problem.errno == errno.ENOSPC or "No space left" in str(problem):
+                raise StreamError(
+                    "DISK_IS_FULL",
+                    f"could not write to {self.path}: no space left",
+                    hint="free some space and append again; nothing of this append was kept",
+                ) from None
+            raise
+        if durable and self.is_local:
+            _sync_directory(self.path)
+        return final
+
+    def read_bytes(self, name: str) -> bytes | None:
+        """The bytes of a small file, or None if there is none."""
+        try:
+            if self.is_local:
+                with open(self.full(name), "rb") as local:
+                    return local.read()
+            with self.filesystem.open_input_stream(self.full(name)) as source:
+                return bytes(source.read())
+        except FileNotFoundError:
+            return None
+
+    def write_json(self, name: str, value: Any, *, durable: bool = True) -> None:
+        data = json.dumps(value, indent=1).encode()
+        self.write(lambda sink: sink.write(data), name, durable=durable)
+
+    def read_json(self, name: str) -> Any:
+        """The value of a JSON file, or None if there is none or it is not JSON."""
+        data = self.read_bytes(name)
+        try:
+            return None if data is None else json.loads(data)
+        except ValueError:
+            return None
+
+    def open_file(self, name: str) -> pa.NativeFile:
+        """A file for random reading: mapped on a local disk."""
+        if self.is_local:
+            return pa.memory_map(self.full(name))
+        return self.filesystem.open_input_file(self.full(name))
+
+    def delete(self, name: str) -> None:
+        """Delete a file; one that is gone already is fine."""
+        with contextlib.suppress(FileNotFoundError):
+            self.filesystem.delete_file(self.full(name))
+
+    def delete_all(self) -> None:
+        """Delete this directory and all below it."""
+        with contextlib.suppress(FileNotFoundError):
+            self.filesystem.delete_dir(self.path)
+
+    def sweep(self) -> None:
+        """Delete temporary files a dead writer left behind; only for the one writer of a directory."""
+        for info in self.filesystem.get_file_info(fs.FileSelector(self.path, allow_not_found=True)):
+            if info.type == fs.FileType.File and info.base_name.endswith(TEMPORARY):
+                self.delete(info.base_name)
+
+
+def _sync_file(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sync_directory(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,55 @@
+"""What a stream is: its name, its columns, how much disorder it allows, how long it is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from anabranch.errors import StreamError
+from anabranch.log.storage import Storage
+from anabranch.schema import TIME_TYPE, StreamSchema
+
+INFO = "stream.json"
+
+
+@dataclass(frozen=True)
+class StreamInfo:
+    """The declaration of a stream, kept beside its segments."""
+
+    name: str
+    schema: StreamSchema
+    skew_us: int = 0
+    retain_us: int | None = None
+    origin: str = "append"
+    """Where its rows come from: `append`, or the standing query whose answer it is."""
+    options: dict[str, str] = field(default_factory=dict)
+
+    def create(self, storage: Storage) -> None:
+        storage.make()
+        storage.child("segments").make()
+        storage.write_json(
+            INFO,
+            {
+                "name": self.name,
+                "schema": self.schema.to_json(),
+                "skew_us": self.skew_us,
+                "retain_us": self.retain_us,
+                "origin": self.origin,
+                "options": self.options,
+            },
+        )
+
+    @staticmethod
+    def load(storage: Storage) -> StreamInfo:
+        data: dict[str, Any] | None = storage.read_json(INFO)
+        if data is None:
+            raise StreamError("STREAM_NOT_FOUND", f"there is no stream in {storage.path}")
+        return StreamInfo(**{**data, "schema": StreamSchema.from_json(data["schema"])})
+
+
+def rejects_info(info: StreamInfo) -> StreamInfo:
+    """The stream that keeps what `info`'s stream refused: its columns, when, and why."""
+    fields = [*info.schema.arrow, pa.field("_reason", pa.string()), pa.field("_rejected_at", TIME_TYPE)]
+    return StreamInfo(f"{info.name}.rejects", StreamSchema(pa.schema(fields), "_rejected_at"), origin="rejects")

@@ -1,0 +1,162 @@
+"""The contract every operator keeps.
+
+An operator is a function of offsets. For a micro-batch that takes each input from `start` to
+`end`, `plan` says on the driver which tasks there are, and `run` turns one task into Arrow
+batches on an executor. Concatenated in the order of the tasks, the batches are the answer, equal
+row for row however the input was cut into micro-batches and however many tasks were allowed.
+
+An operator is plain data (a frozen dataclass that goes through JSON), so that Spark can carry it
+anywhere. What it keeps between batches is declared by `keeps` and lives in files under
+`Inputs.scratch` that can be computed again from the log: losing one costs time, never an answer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from anabranch.log.offset import MIN_TIME, Offset
+
+__all__ = ["MIN_TIME", "Floor", "Inputs", "Keeps", "LogReader", "Offset", "Offsets", "Operator", "Task", "Work"]
+
+Offsets = Mapping[str, Offset]
+"""An offset for each input stream."""
+
+
+class LogReader(Protocol):
+    """What operators ask of a stream's log (`anabranch.log.reader.StreamReader` is the real one)."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    @property
+    def time_column(self) -> str: ...
+
+    def read(self, start: int, end: int, columns: list[str] | None = None) -> pa.Table:
+        """Rows numbered start ≤ n < end, in order, without copying where the file is mapped."""
+        ...
+
+    def row_at_time(self, time: int, end: int) -> int:
+        """The number of the first row below `end` whose time is ≥ `time`, else `end`."""
+        ...
+
+    def first_row(self) -> int:
+        """The number of the oldest row still kept."""
+        ...
+
+
+@dataclass
+class Work:
+    """What running tasks cost, counted where it happens; the query adds it up."""
+
+    rows_read: int = 0
+    bytes_read: int = 0
+    rows_thrown: int = 0
+    scratch_rows: int = 0
+    scratch_bytes: int = 0
+
+    def add(self, other: Work) -> None:
+        """Running totals add up; the size of the scratch is a level, so the newest one counts."""
+        self.rows_read += other.rows_read
+        self.bytes_read += other.bytes_read
+        self.rows_thrown += other.rows_thrown
+        self.scratch_rows = max(self.scratch_rows, other.scratch_rows)
+        self.scratch_bytes = max(self.scratch_bytes, other.scratch_bytes)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Where an operator finds its streams and may keep its scratch files (None: nowhere)."""
+
+    readers: Mapping[str, LogReader]
+    scratch: str | None = None
+    work: Work = dataclasses.field(default_factory=Work)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One piece of a micro-batch: picklable, small, and meaningful only to its operator."""
+
+    start: dict[str, Offset]
+    end: dict[str, Offset]
+    detail: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+class Floor(NamedTuple):
+    """Which rows of a stream are still needed: those numbered `row` and up, and those from `time` (µs) on.
+
+    None says nothing: `Floor(row=n)` needs nothing older than row n.
+    """
+
+    row: int | None = None
+    time: int | None = None
+
+
+@dataclass(frozen=True)
+class Keeps:
+    """What an operator keeps between batches, and why that is bounded."""
+
+    what: str
+    bound: str
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Base of all operators; see the module for the contract."""
+
+    kind: ClassVar[str]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the streams it reads."""
+        raise NotImplementedError
+
+    def schema(self, inputs: Inputs) -> pa.Schema:
+        """The columns of its answer."""
+        raise NotImplementedError
+
+    if TYPE_CHECKING:
+        # Operators have it as a field, which a property of the base would stand in the way of.
+        @property
+        def time(self) -> str:
+            """The column of the answer that is its time; never decreasing from row to row."""
+            ...
+
+    def plan(self, start: Offsets, end: Offsets, inputs: Inputs, parallelism: int) -> list[Task]:
+        """The tasks of a micro-batch, at most `parallelism`; none if there is nothing to do."""
+        raise NotImplementedError
+
+    def run(self, task: Task, inputs: Inputs) -> Iterator[pa.RecordBatch]:
+        """The answer rows of one task."""
+        raise NotImplementedError
+
+    def reached(self, end: Offsets) -> int:
+        """The time its answer has reached at `end`: no later answer row is older."""
+        raise NotImplementedError
+
+    def needs(self, at: Offsets) -> dict[str, Floor]:
+        """Per input, the rows the operator may still read after `at`; retention keeps them."""
+        raise NotImplementedError
+
+    def current(self, reached: int) -> int | None:
+        """From which time on its answer rows are the current answer (the query's Store).
+
+        `reached` is the time the answer has reached. None: the Store is empty, every answer row
+        stays true for good.
+        """
+        return None
+
+    def keeps(self) -> Keeps | None:
+        """What it keeps in its scratch, or None."""
+        raise NotImplementedError
+
+    def explain(self) -> dict[str, Any]:
+        """Name, inputs, parameters and bounds, as plain data for EXPLAIN."""
+        raise NotImplementedError
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, **dataclasses.asdict(self)}

@@ -1,0 +1,195 @@
+"""Windowed aggregate: GROUP BY over sliding or tumbling windows of one stream, in time or in rows.
+
+Rows are folded once, into panes; windows are combined from panes (`windows.panes`). A time window
+[e - size, e) is answered once, when no row older than e can come; a window of rows when row e - 1
+is there. Rows come out ordered by (e, group keys), and only for windows and groups that hold rows.
+
+The answer is the same to the last bit however the stream was cut into batches and tasks: a pane
+is folded in row order, a window combined in an order given by the numbers of its panes.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import pyarrow as pa
+
+from anabranch.errors import QueryError
+from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, LogReader, Offset, Offsets, Operator, Task
+from anabranch.operators.window_program import ROW_TIME, Program, bind_program
+from anabranch.operators.window_run import WindowRun
+from anabranch.windows.panes import Panes
+
+ROWS_PER_TASK = 500_000
+"""A batch is cut into tasks only if each gets about this many rows."""
+
+
+@dataclass(frozen=True)
+class WindowAggregate(Operator):
+    """Aggregates of `stream` per window and group.
+
+    `size` and `slide` are microseconds or rows; `keys` are (name, SQL), `aggregates` are (name,
+    function, SQL of the argument or None), `columns` are the answer's (name, SQL over the names of
+    keys and aggregates, window_start, window_end and _time). `filter` is WHERE, `having` HAVING.
+    """
+
+    kind: ClassVar[str] = "window_aggregate"
+
+    stream: str
+    unit: Literal["time", "rows"]
+    size: int
+    slide: int
+    keys: tuple[tuple[str, str], ...]
+    aggregates: tuple[tuple[str, str, str | None], ...]
+    columns: tuple[tuple[str, str], ...]
+    time: str
+    filter: str | None = None
+    having: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.size <= 0 or self.slide <= 0:
+            raise QueryError(
+                "WINDOW_SIZE_INVALID",
+                f"a window of size {self.size} and slide {self.slide} was asked for, both must be above 0",
+            )
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.stream,)
+
+    @property
+    def panes(self) -> Panes:
+        return Panes(self.size, self.slide)
+
+    def schema(self, inputs: Inputs) -> pa.Schema:
+        return self._program(inputs).schema
+
+    # -- plan --------------------------------------------------------------------------------------
+
+    def plan(self, start: Offsets, end: Offsets, inputs: Inputs, parallelism: int) -> list[Task]:
+        low, high = start[self.stream], end[self.stream]
+        if low.row >= high.row and not self._may_close(low, high, inputs.readers[self.stream]):
+            return []
+        cuts = [low, *self._cuts(low, high, inputs.readers[self.stream], parallelism), high]
+        last = len(cuts) - 2
+        return [
+            Task({self.stream: a}, {self.stream: b}, {"last": i == last})
+            for i, (a, b) in enumerate(itertools.pairwise(cuts))
+        ]
+
+    def _may_close(self, low: Offset, high: Offset, reader: LogReader) -> bool:
+        """Whether time alone, without new rows, completes a window that holds rows."""
+        if self.unit == "rows" or low.time == MIN_TIME or high.time < self.panes.next_end(low.time):
+            return False
+        oldest = self.panes.first_needed(low.time) * self.panes.length
+        return reader.row_at_time(oldest, low.row) < low.row
+
+    def _cuts(self, low: Offset, high: Offset, reader: LogReader, parallelism: int) -> list[Offset]:
+        """Offsets inside the batch, on the end of a window and at least a window apart.
+
+        Each task is then a batch of its own. What it needs of the panes before its start it
+        computes again, which is less than its own work; tumbling windows need nothing.
+        """
+        rows = high.row - low.row
+        count = min(parallelism, rows // ROWS_PER_TASK)
+        cuts: list[Offset] = []
+        previous = None
+        for i in range(1, count):
+            row = low.row + rows * i // count
+            if self.unit == "rows":
+                axis = row // self.slide * self.slide
+                cut = Offset(axis, low.time)
+                previous = low.row if previous is None else previous
+            else:
+                axis = _time_of(reader, row) // self.slide * self.slide
+                cut = Offset(reader.row_at_time(axis, high.row), axis)
+                previous = _time_of(reader, low.row) if previous is None else previous
+            before = cuts[-1] if cuts else low
+            if axis - previous >= self.size and before.row < cut.row < high.row and cut.time >= before.time:
+                cuts.append(cut)
+                previous = axis
+        return cuts
+
+    # -- run ---------------------------------------------------------------------------------------
+
+    def run(self, task: Task, inputs: Inputs) -> Iterator[pa.RecordBatch]:
+        run = WindowRun(self.panes, self._program(inputs), inputs, task.start[self.stream], task.end[self.stream])
+        yield from run.batches(keep=task.detail.get("last", True))
+
+    def _program(self, inputs: Inputs) -> Program:
+        reader = inputs.readers[self.stream]
+        return _bound(self, reader.schema, reader.time_column)
+
+    # -- what it has reached, needs and keeps ------------------------------------------------------
+
+    def reached(self, end: Offsets) -> int:
+        """For windows of time the end of the next window: no answer comes before that."""
+        at = end[self.stream]
+        if self.unit == "rows" or at.time == MIN_TIME:
+            return at.time
+        return self.panes.next_end(at.time)
+
+    def needs(self, at: Offsets) -> dict[str, Floor]:
+        """The panes of every window that is not yet answered."""
+        offset = at[self.stream]
+        if self.unit == "rows":
+            row = self.panes.first_needed(offset.row) * self.panes.length
+            return {self.stream: Floor(row=min(max(row, 0), offset.row))}
+        if offset.time == MIN_TIME:
+            return {self.stream: Floor(row=offset.row, time=MIN_TIME)}
+        time = self.panes.first_needed(offset.time) * self.panes.length
+        return {self.stream: Floor(row=offset.row, time=time)}
+
+    def keeps(self) -> Keeps | None:
+        count, length = self.panes.per_window, self._measure(self.panes.length)
+        return Keeps(
+            what="partial aggregates per pane and group",
+            bound=f"{count} pane{'s' if count > 1 else ''} of {length}, and the one being filled",
+        )
+
+    def explain(self) -> dict[str, Any]:
+        keeps = self.keeps()
+        return {
+            "operator": self.kind,
+            "inputs": list(self.inputs),
+            "window": {"size": self._measure(self.size), "slide": self._measure(self.slide)},
+            "pane": self._measure(self.panes.length),
+            "filter": self.filter,
+            "keys": dict(self.keys),
+            "aggregates": {name: f"{function}({sql or '*'})" for name, function, sql in self.aggregates},
+            "having": self.having,
+            "columns": dict(self.columns),
+            "time": self.time,
+            "keeps": None if keeps is None else {"what": keeps.what, "bound": keeps.bound},
+        }
+
+    def _measure(self, length: int) -> str:
+        return f"{length} rows" if self.unit == "rows" else f"{length / 1e6:g} s"
+
+
+@functools.lru_cache(maxsize=256)
+def _bound(operator: WindowAggregate, source: pa.Schema, time_column: str) -> Program:
+    columns = operator.columns
+    if operator.time == ROW_TIME and ROW_TIME not in dict(columns):
+        columns = (*columns, (ROW_TIME, ROW_TIME))
+    return bind_program(
+        source=source,
+        stream=operator.stream,
+        time_column=time_column,
+        by_rows=operator.unit == "rows",
+        keys=operator.keys,
+        aggregates=operator.aggregates,
+        columns=columns,
+        where=operator.filter,
+        having=operator.having,
+        identity=repr(operator),
+    )
+
+
+def _time_of(reader: LogReader, row: int) -> int:
+    time: int = reader.read(row, row + 1, [reader.time_column]).column(0)[0].value
+    return time

@@ -1,0 +1,75 @@
+"""How a query is doing: counted by the process that runs it, readable by any other."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from anabranch.log.offset import Offset
+from anabranch.log.storage import Storage
+
+PROGRESS = "progress.json"
+_RATE_SECONDS = 10.0
+
+
+@dataclass
+class Counts:
+    """Totals over the life of a query; `done` is how far it has taken in each stream."""
+
+    batches: int = 0
+    last_batch: int = -1
+    rows_in: int = 0
+    rows_out: int = 0
+    bytes_in: int = 0
+    rows_thrown: int = 0
+    scratch_rows: int = 0
+    scratch_bytes: int = 0
+    done: dict[str, tuple[int, int]] = field(default_factory=dict)
+    last_batch_ms: float = 0.0
+    rows_per_second: float = 0.0
+    at: float = 0.0
+
+
+class Progress:
+    """The counts of a query, kept in a small file beside it."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._changed = threading.Condition()
+        self._recent: list[tuple[float, int]] = []
+        saved = storage.read_json(PROGRESS) or {}
+        saved["done"] = {name: tuple(offset) for name, offset in saved.get("done", {}).items()}
+        self.counts = Counts(**saved)
+
+    def done(self) -> dict[str, Offset]:
+        return {name: Offset(*offset) for name, offset in self.counts.done.items()}
+
+    def batch(self, number: int, end: dict[str, Offset], *, milliseconds: float, **added: int) -> None:
+        """Count a micro-batch whose answer is in the log."""
+        now = time.time()
+        with self._changed:
+            counts = self.counts
+            if number > counts.last_batch:
+                counts.last_batch = number
+                counts.batches += 1
+                for name in ("rows_in", "rows_out", "bytes_in", "rows_thrown"):
+                    setattr(counts, name, getattr(counts, name) + added[name])
+            counts.scratch_rows, counts.scratch_bytes = added["scratch_rows"], added["scratch_bytes"]
+            counts.done.update({name: (offset.row, offset.time) for name, offset in end.items()})
+            counts.last_batch_ms = milliseconds
+            self._recent = [(t, n) for t, n in self._recent if now - t < _RATE_SECONDS] + [(now, added["rows_in"])]
+            span = now - self._recent[0][0]
+            counts.rows_per_second = sum(n for _, n in self._recent[1:]) / span if span > 0 else 0.0
+            counts.at = now
+            self._changed.notify_all()
+        self._storage.write_json(PROGRESS, asdict(counts), durable=False)
+
+    def wait_for(self, timeout: float) -> None:
+        """Until the next micro-batch, or until time is up."""
+        with self._changed:
+            self._changed.wait(timeout)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self.counts)

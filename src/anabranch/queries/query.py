@@ -1,0 +1,317 @@
+"""A standing query.
+
+What it has answered for good goes to its *Stream*, itself a stream of the database. Its *Store* is
+the current answer: for a windowed query the rows of the newest window, for a selection nothing,
+since every row it answers stays true. *Scratch* is what its operator keeps to go on, *Throw* what
+it dropped. All four are measured.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from anabranch.catalog import Catalog, QueryInfo
+from anabranch.clock import Clock
+from anabranch.errors import AnabranchError, QueryError
+from anabranch.log import Offset, StreamReader, StreamWriter, retention
+from anabranch.log.stream import StreamInfo
+from anabranch.operators.base import Inputs
+from anabranch.operators.window_aggregate import WindowAggregate
+from anabranch.queries.progress import Progress
+from anabranch.schema import StreamSchema
+from anabranch.settings import Settings
+from anabranch.spark.options import SourceOptions, ddl
+from anabranch.sql.plan import StandingPlan
+
+if TYPE_CHECKING:  # importing pyspark takes a second; it is loaded with the engine
+    from anabranch.spark.engine import Batch, Engine, Running
+
+_PRODUCER = "query"
+
+
+class Query:
+    """A handle on a standing query; get one from `Database.query` or `Database.sql`."""
+
+    def __init__(
+        self,
+        info: QueryInfo,
+        plan: StandingPlan,
+        catalog: Catalog,
+        engine: Callable[[], Engine],
+        settings: Settings,
+        clock: Clock,
+        upstream: Callable[[str], Query | None],
+    ) -> None:
+        self.name = info.name
+        self.sql = info.sql
+        self._info = info
+        self._plan = plan
+        self._catalog = catalog
+        self._engine = engine
+        self._settings = settings
+        self._clock = clock
+        self._upstream = upstream
+        self._mutex = threading.RLock()
+        self._writer: StreamWriter | None = None
+        self._running: Running | None = None
+        self._failure: AnabranchError | None = None
+        self._batch_began = time.monotonic()
+        self._storage = catalog.query_storage(info.name)
+        self._progress = Progress(self._storage)
+
+    def __repr__(self) -> str:
+        return f"<Query {self.name}: {self.status}>"
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The streams it reads."""
+        return self._plan.operator.inputs
+
+    # -- life ----------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> str:
+        """`running`, `stopped`, `failed`, or `elsewhere` while another process runs it."""
+        if self._running is not None and self._running.alive:
+            return "running"
+        if self.failure is not None:
+            return "failed"
+        if not self._info.running:
+            return "stopped"
+        return "elsewhere" if self._running is None else "stopped"
+
+    @property
+    def failure(self) -> AnabranchError | None:
+        """Why the query stopped by itself, or None."""
+        if self._running is not None and not self._running.alive and self._failure is None:
+            self._failure = self._running.failure()
+        return self._failure
+
+    def prepare(self) -> None:
+        """Make the stream its answers go to, and keep what it has yet to read."""
+        schema = self._plan.schema
+        if schema is None:
+            residual = self._plan.residual_sql
+            assert residual is not None
+            arrow = self._engine().answer_schema(self._options(), residual)
+            schema = StreamSchema(_plain(arrow), self._plan.time)
+        self._catalog.create_stream(StreamInfo(self.name, schema, origin=f"query {self.name}"))
+        for name in self.inputs:
+            storage = self._catalog.stream_storage(name)
+            reader = StreamReader(storage)
+            reader.refresh()
+            retention.hold(storage, self.name, reader.first_row(), None)
+
+    def start(self, *, available_now: bool = False) -> None:
+        """Run, from where it was. Another process that runs it already is left in peace."""
+        with self._mutex:
+            if self._running is not None and self._running.alive:
+                return
+            engine = self._engine()
+            self._close_writer()
+            self._failure = None
+            self._writer = StreamWriter(self._catalog.stream_storage(self.name), self._settings, self._clock)
+            self._batch_began = time.monotonic()
+            try:
+                self._running = engine.run(
+                    self._options(),
+                    self._plan.residual_sql,
+                    self._writer.info.schema.arrow,
+                    self._storage.child("checkpoint"),
+                    self._take,
+                    available_now=available_now,
+                )
+            except BaseException:
+                self._close_writer()
+                raise
+            self._remember(running=True)
+
+    def stop(self) -> None:
+        """End the running; its answers stay, and `start` goes on from there."""
+        self.halt()
+        self._remember(running=False)
+
+    def halt(self) -> None:
+        """End the running in this process, without changing what the catalog says should run."""
+        with self._mutex:
+            if self._running is not None:
+                _ = self.failure
+                self._running.stop()
+            self._close_writer()
+
+    def drop(self) -> None:
+        """End it and remove all it has: answers, scratch, checkpoint."""
+        self.halt()
+        for name in self.inputs:
+            retention.let_go(self._catalog.stream_storage(name), self.name)
+        self._catalog.drop_query(self.name)
+        self._catalog.drop_stream(self.name)
+
+    def _remember(self, *, running: bool) -> None:
+        if self._info.running != running:
+            self._info = replace(self._info, running=running)
+            self._catalog.save_query(self._info)
+
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _options(self) -> SourceOptions:
+        inputs = {name: self._catalog.stream_storage(name) for name in self.inputs}
+        readers = {name: StreamReader(storage) for name, storage in inputs.items()}
+        return SourceOptions(
+            operator=self._plan.operator.to_json(),
+            streams={name: storage.address for name, storage in inputs.items()},
+            spark_schema=ddl(self._plan.operator.schema(Inputs(readers))),
+            scratch=self._storage.child("scratch", self._info.id).address,
+            staging=self._storage.child("staging").address,
+            holder=self.name,
+            parallelism=self._settings["parallelism"] or self._engine().parallelism,
+            batch_rows=self._settings["batch_rows"],
+            poll_ms=self._settings["poll_ms"],
+            inline_bytes=self._settings["inline_bytes"],
+        )
+
+    # -- answers come in -------------------------------------------------------------------------
+
+    def _take(self, batch: Batch) -> None:
+        """A micro-batch's answer goes to the Stream, once."""
+        writer = self._writer
+        if writer is None:
+            raise QueryError("QUERY_IS_STOPPED", f'query "{self.name}" was stopped')
+        start, end = batch.start(), batch.end()
+        if batch.rows.num_rows:
+            writer.append(batch.rows, producer=_PRODUCER, batch=batch.number)
+        writer.advance(self._plan.operator.reached(end), durable=False)
+        begun, self._batch_began = self._batch_began, time.monotonic()
+        rows_in = sum(offset.row - start.get(name, Offset()).row for name, offset in end.items())
+        thrown = batch.work.rows_thrown
+        if not isinstance(self._plan.operator, WindowAggregate):
+            thrown = rows_in - batch.rows.num_rows
+        self._progress.batch(
+            batch.number,
+            end,
+            milliseconds=(time.monotonic() - begun) * 1000,
+            rows_in=rows_in,
+            rows_out=batch.rows.num_rows,
+            bytes_in=batch.work.bytes_read,
+            rows_thrown=thrown,
+            scratch_rows=batch.work.scratch_rows,
+            scratch_bytes=batch.work.scratch_bytes,
+        )
+
+    # -- answers go out ----------------------------------------------------------------------------
+
+    def wait(self, timeout: float | None = None) -> Query:
+        """Until everything appended before this call is in the answer.
+
+        Rows that a stream still holds back because older ones may come (ALLOW SKEW) are not yet
+        part of it; `Database.flush` releases them.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        for name in self.inputs:
+            source = self._upstream(name)
+            if source is not None:
+                source.wait(None if deadline is None else max(deadline - time.monotonic(), 0))
+        target = {n: StreamReader(self._catalog.stream_storage(n)).end() for n in self.inputs}
+        while not self._reached(target):
+            if self.failure is not None:
+                raise self.failure
+            if self.status == "stopped":
+                raise QueryError("QUERY_IS_STOPPED", f'query "{self.name}" is not running', hint="start it first")
+            if deadline is not None and time.monotonic() > deadline:
+                raise QueryError(
+                    "QUERY_IS_BEHIND",
+                    f'query "{self.name}" did not catch up in {timeout:g} s',
+                    detail=f"{self._behind(target)} rows are still to come",
+                )
+            self._progress.wait_for(0.1)
+        return self
+
+    def _reached(self, target: dict[str, Offset]) -> bool:
+        done = self._progress.done() if self._running is not None else Progress(self._storage).done()
+        return all(
+            offset == Offset()
+            or (name in done and done[name].row >= offset.row and done[name].time >= offset.time)
+            for name, offset in target.items()
+        )
+
+    def _behind(self, target: dict[str, Offset]) -> int:
+        done = self._progress.done()
+        return sum(max(offset.row - done.get(name, Offset()).row, 0) for name, offset in target.items())
+
+    def stream(self, start: int = 0, *, follow: bool = False) -> Iterator[pa.RecordBatch]:
+        """The answers from number `start` on; with `follow` it goes on as they come."""
+        for table in self._reader().tail(start, follow=follow):
+            if follow and table.num_rows == 0:
+                if self.failure is not None:
+                    raise self.failure
+                if self.status == "stopped":
+                    return
+            yield from (b for b in table.to_batches() if b.num_rows)
+
+    def table(self) -> pa.Table:
+        """All answers so far."""
+        reader = self._reader()
+        end = reader.end().row
+        return reader.read(reader.first_row(), end)
+
+    def store(self) -> pa.Table:
+        """The current answer: the rows of the newest window; empty for a selection."""
+        reader = self._reader()
+        end = reader.end()
+        newest = self._plan.operator.current(end.time)
+        if newest is None or end.row == 0:
+            return reader.schema.empty_table()
+        return reader.read(reader.row_at_time(newest, end.row), end.row)
+
+    def _reader(self) -> StreamReader:
+        reader = StreamReader(self._catalog.stream_storage(self.name))
+        reader.refresh()
+        return reader
+
+    def stats(self) -> dict[str, Any]:
+        """What it has taken in, and its Stream, Store, Scratch and Throw."""
+        counts = (self._progress if self._running is not None else Progress(self._storage)).counts
+        reader, store = self._reader(), self.store()
+        target = {n: StreamReader(self._catalog.stream_storage(n)).end() for n in self.inputs}
+        keeps = self._plan.operator.keeps()
+        windowed = isinstance(self._plan.operator, WindowAggregate)
+        return {
+            "name": self.name,
+            "status": self.status,
+            "rows_in": counts.rows_in,
+            "bytes_in": counts.bytes_in,
+            "batches": counts.batches,
+            "rows_per_second": counts.rows_per_second,
+            "last_batch_ms": counts.last_batch_ms,
+            "behind_rows": self._behind(target),
+            "stream": {"rows": reader.end().row, "bytes": reader.size(), "why": "answers that stay true"},
+            "store": {
+                "rows": store.num_rows,
+                "bytes": store.nbytes if store.num_rows else 0,
+                "why": "the newest window" if windowed else "nothing: every answer stays true",
+            },
+            "scratch": {
+                "rows": counts.scratch_rows,
+                "bytes": counts.scratch_bytes,
+                "why": keeps.what if keeps else "nothing is kept",
+            },
+            "throw": {"rows": counts.rows_thrown, "bytes": None, "why": "rows that WHERE dropped"},
+        }
+
+    def explain(self, format: str = "text") -> str:
+        """The plan: operators, streams, what is kept and why it is bounded; `text` or `json`."""
+        return self._plan.explain_json() if format == "json" else self._plan.explain_text()
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    """A schema with Arrow's types as streams hold them."""
+    return StreamSchema.from_json(StreamSchema(schema, "").to_json()).arrow

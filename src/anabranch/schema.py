@@ -1,0 +1,284 @@
+"""What the rows of a stream look like: named, typed columns, one of which is the time.
+
+Types are Spark SQL's on the outside and Arrow's on the inside; `TYPES` is the whole
+correspondence. Time is always a TIMESTAMP, kept as microseconds in UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.errors import DataError, did_you_mean
+
+TIME_TYPE = pa.timestamp("us", tz="UTC")
+ARRIVAL_COLUMN = "_time"
+"""The time column of a stream declared without TIMESTAMP BY: when the row arrived."""
+
+TYPES: dict[str, pa.DataType] = {
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "STRING": pa.string(),
+    "BINARY": pa.binary(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": TIME_TYPE,
+}
+_ALIASES = {
+    "BOOL": "BOOLEAN",
+    "BYTE": "TINYINT",
+    "SHORT": "SMALLINT",
+    "INTEGER": "INT",
+    "LONG": "BIGINT",
+    "REAL": "FLOAT",
+    "TEXT": "STRING",
+    "VARCHAR": "STRING",
+}
+_DECIMAL = re.compile(r"DECIMAL\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?", re.IGNORECASE)
+
+
+def arrow_type(sql: str) -> pa.DataType:
+    """The Arrow type of a SQL type's name.
+
+    >>> arrow_type("decimal(10, 2)")
+    Decimal128Type(decimal128(10, 2))
+    """
+    name = sql.strip().upper()
+    name = _ALIASES.get(name, name)
+    if name in TYPES:
+        return TYPES[name]
+    if match := _DECIMAL.fullmatch(name):
+        precision, scale = int(match[1] or 10), int(match[2] or 0)
+        if 1 <= precision <= 38 and scale <= precision:
+            return pa.decimal128(precision, scale)
+    raise DataError(
+        "TYPE_NOT_SUPPORTED",
+        f"type {sql} cannot be the type of a stream's column",
+        hint="use one of " + ", ".join([*TYPES, "DECIMAL(p, s)"]),
+    )
+
+
+def sql_type(arrow: pa.DataType) -> str:
+    """The SQL name of an Arrow type a stream can hold.
+
+    >>> sql_type(pa.int32())
+    'INT'
+    """
+    for name, known in TYPES.items():
+        if known.equals(arrow):
+            return name
+    if pa.types.is_timestamp(arrow):
+        return "TIMESTAMP"
+    if pa.types.is_decimal(arrow):
+        return f"DECIMAL({arrow.precision},{arrow.scale})"
+    if pa.types.is_large_string(arrow):
+        return "STRING"
+    raise DataError("TYPE_NOT_SUPPORTED", f"Arrow type {arrow} has no SQL name here")
+
+
+@dataclass(frozen=True)
+class StreamSchema:
+    """The columns of a stream and which of them is its time.
+
+    >>> s = StreamSchema.of({"saddr": "STRING", "ts": "TIMESTAMP"}, time="ts")
+    >>> s.names
+    ['saddr', 'ts']
+    """
+
+    arrow: pa.Schema
+    time: str
+
+    @staticmethod
+    def of(columns: Mapping[str, str] | Iterable[tuple[str, str]], time: str | None = None) -> StreamSchema:
+        """A schema from SQL type names; without `time`, an arrival time column is added."""
+        pairs = list(columns.items()) if isinstance(columns, Mapping) else list(columns)
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name.lower() in seen:
+                raise DataError("COLUMN_EXISTS", f'column "{name}" is declared twice')
+            seen.add(name.lower())
+        fields = [pa.field(name, arrow_type(sql)) for name, sql in pairs]
+        if time is None:
+            if ARRIVAL_COLUMN in seen:
+                raise DataError(
+                    "COLUMN_RESERVED",
+                    f'column "{ARRIVAL_COLUMN}" is kept for the arrival time',
+                    hint="rename the column, or declare TIMESTAMP BY",
+                )
+            fields.append(pa.field(ARRIVAL_COLUMN, TIME_TYPE))
+            time = ARRIVAL_COLUMN
+        names = [f.name for f in fields]
+        if time not in names:
+            raise DataError(
+                "COLUMN_NOT_FOUND",
+                f'time column "{time}" is not among the columns',
+                hint=did_you_mean(time, names),
+            )
+        if not pa.types.is_timestamp(fields[names.index(time)].type):
+            raise DataError(
+                "TIME_TYPE_MISMATCH",
+                f'time column "{time}" is {sql_type(fields[names.index(time)].type)}, it must be TIMESTAMP',
+            )
+        return StreamSchema(pa.schema(fields), time)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.arrow.names)
+
+    @property
+    def stamped_on_arrival(self) -> bool:
+        """True if the system, not the data, says when a row happened."""
+        return self.time == ARRIVAL_COLUMN
+
+    def to_json(self) -> dict[str, Any]:
+        return {"columns": [[f.name, sql_type(f.type)] for f in self.arrow], "time": self.time}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> StreamSchema:
+        fields = [pa.field(name, arrow_type(sql)) for name, sql in data["columns"]]
+        return StreamSchema(pa.schema(fields), data["time"])
+
+    def conform(self, data: Any, *, now_us: int | None = None) -> pa.Table:
+        """`data` (Arrow, pandas, polars, a list of dicts, a dict of columns) as rows of this stream.
+
+        Columns are matched by name, missing ones are null, unknown ones are an error, and a type
+        is changed only where no value is lost. `now_us` stamps the rows of a stream without a time
+        of its own.
+        """
+        table = as_table(data, self.arrow)
+        unknown = [n for n in table.column_names if n not in self.names]
+        if unknown:
+            raise DataError(
+                "COLUMN_NOT_FOUND",
+                f'column "{unknown[0]}" is not in the stream',
+                hint=did_you_mean(unknown[0], self.names),
+            )
+        if len(set(table.column_names)) != table.num_columns:
+            raise DataError("COLUMN_EXISTS", "a column comes twice in the data")
+        arrays: list[pa.ChunkedArray] = []
+        for field in self.arrow:
+            if field.name in table.column_names:
+                arrays.append(_cast(table.column(field.name), field))
+            elif field.name == self.time and self.stamped_on_arrival and now_us is not None:
+                stamp = pa.scalar(now_us, pa.int64()).cast(TIME_TYPE)
+                arrays.append(pa.chunked_array([pa.repeat(stamp, table.num_rows)]))
+            else:
+                arrays.append(pa.chunked_array([pa.nulls(table.num_rows, field.type)]))
+        return pa.Table.from_arrays(arrays, schema=self.arrow)
+
+
+def as_table(data: Any, schema: pa.Schema | None = None) -> pa.Table:
+    """Anything people hold rows in, as an Arrow table with its own column names and types."""
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if isinstance(data, Mapping):
+        return pa.table({k: _array(v, k, schema) for k, v in data.items()})
+    if isinstance(data, list | tuple):
+        return _from_rows(list(data), schema)
+    module = type(data).__module__.split(".")[0]
+    if module == "pandas":
+        return pa.Table.from_pandas(data, preserve_index=False)
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.table(data)
+    if hasattr(data, "to_arrow"):
+        return cast(pa.Table, data.to_arrow())
+    raise DataError(
+        "DATA_NOT_UNDERSTOOD",
+        f"got {type(data).__name__} where rows were wanted",
+        hint="pass a pyarrow Table, a pandas or polars DataFrame, a dict of columns or a list of dicts",
+    )
+
+
+def _from_rows(rows: list[Any], schema: pa.Schema | None) -> pa.Table:
+    for i, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise DataError("DATA_NOT_UNDERSTOOD", f"row {i} is {type(row).__name__}, not a dict")
+    names: dict[str, None] = {}
+    for row in rows:
+        names.update(dict.fromkeys(row))
+    columns = {n: _array([row.get(n) for row in rows], n, schema) for n in names}
+    return pa.table(columns) if columns else pa.table({})
+
+
+def _array(values: Any, name: str, schema: pa.Schema | None) -> pa.Array | pa.ChunkedArray:
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    wanted = schema.field(name).type if schema is not None and name in schema.names else None
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError) as first:
+        if wanted is not None:
+            try:
+                return pa.array(values, wanted)
+            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError, TypeError, ValueError):
+                pass
+        wanted_text = f", {sql_type(wanted)} is wanted" if wanted is not None else ""
+        raise DataError(
+            "TYPE_MISMATCH", f'column "{name}" holds values that do not fit together{wanted_text}', detail=str(first)
+        ) from None
+
+
+def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    try:
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            if pa.types.is_binary(field.type):
+                return column.cast(field.type)
+            if pa.types.is_timestamp(field.type):
+                return _parse_time(column)
+            if not pa.types.is_string(field.type):
+                raise pa.ArrowInvalid("text is not converted")
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if column.type.equals(field.type):
+            return _checked_text(column, field)
+        if pa.types.is_timestamp(field.type) and pa.types.is_timestamp(column.type):
+            if column.type.tz is None:
+                column = pc.assume_timezone(column, "UTC")
+            # A nanosecond timestamp is cut to the microsecond before it, as Spark does.
+            return column.cast(field.type, safe=False)
+        if pa.types.is_timestamp(field.type) and not pa.types.is_null(column.type):
+            if pa.types.is_date(column.type):
+                return column.cast(pa.timestamp("us")).cast(field.type)
+            raise pa.ArrowInvalid("a number is not a time")
+        if pa.types.is_boolean(field.type) != pa.types.is_boolean(column.type) and not pa.types.is_null(column.type):
+            raise pa.ArrowInvalid("only BOOLEAN becomes BOOLEAN")
+        if pa.types.is_string(field.type) and not (
+            pa.types.is_large_string(column.type)
+            or pa.types.is_string_view(column.type)
+            or pa.types.is_null(column.type)
+        ):
+            raise pa.ArrowInvalid("only text becomes text")
+        return _checked_text(column.cast(field.type), field)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as problem:
+        raise DataError(
+            "TYPE_MISMATCH",
+            f'column "{field.name}" is {sql_type(field.type)}, got {column.type}',
+            detail=str(problem).splitlines()[0],
+        ) from None
+
+
+def _checked_text(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """Invalid UTF-8 must not enter a STRING column: readers and the JVM would choke on it later."""
+    if pa.types.is_string(field.type):
+        for chunk in column.chunks:
+            chunk.validate(full=True)
+    return column
+
+
+def _parse_time(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """ISO 8601 text as UTC time; text with an offset keeps its instant."""
+    try:
+        return column.cast(TIME_TYPE)
+    except pa.ArrowInvalid:
+        return pc.assume_timezone(column.cast(pa.timestamp("us")), "UTC")

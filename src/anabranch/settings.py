@@ -1,0 +1,81 @@
+"""Every setting: its name, default and meaning, in one visible table.
+
+Settings are given to `anabranch.open(path, settings={…})` or as environment variables
+`ANABRANCH_<NAME>`; per stream some can be set with `CREATE STREAM … OPTIONS (name 'value')`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from anabranch.errors import SetupError, did_you_mean
+
+
+class Setting(NamedTuple):
+    name: str
+    default: int | float | str
+    help: str
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("segment_bytes", 4 * 1024 * 1024, "An open segment is closed once its parts hold this many bytes."),
+    Setting("segment_age_seconds", 60.0, "An open segment is closed at the next append once it is this old."),
+    Setting("segment_parts", 64, "An open segment is closed once it consists of this many parts."),
+    Setting("future_limit_seconds", 86_400.0, "Rows whose time is further ahead of the clock are rejected; 0 allows any."),
+    Setting("idle_release_seconds", 5.0, "A stream that is silent this long releases its skew buffer; 0 never does."),
+    Setting("batch_rows", 2_000_000, "The most rows of one stream a micro-batch takes in."),
+    Setting("parallelism", 0, "Tasks a micro-batch is split into at most; 0 means Spark's default parallelism."),
+    Setting("poll_ms", 40, "How long an idle query waits inside one look for new rows before Spark may ask again."),
+    Setting("inline_bytes", 1024 * 1024, "A task's answer up to this size travels with the task; larger ones go to a file."),
+    Setting("master", "local[*]", "The Spark master that is used when no session is handed in."),
+    Setting("driver_memory", "2g", "Memory of an embedded Spark driver."),
+    Setting("warm_up", 1, "Start Spark's Python workers before the first query needs them; 0 does not."),
+)
+
+_BY_NAME = {s.name: s for s in SETTINGS}
+
+
+class Settings(Mapping[str, Any]):
+    """The settings in force; unknown names and values of the wrong kind are refused.
+
+    >>> Settings({"segment_bytes": "1000"})["segment_bytes"]
+    1000
+    """
+
+    def __init__(self, given: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None) -> None:
+        environment = os.environ if environment is None else environment
+        self._values: dict[str, Any] = {}
+        for setting in SETTINGS:
+            text = environment.get(f"ANABRANCH_{setting.name.upper()}")
+            self._values[setting.name] = setting.default if text is None else _convert(setting, text)
+        for name, value in (given or {}).items():
+            if name not in _BY_NAME:
+                raise SetupError(
+                    "SETTING_NOT_FOUND", f'setting "{name}" does not exist', hint=did_you_mean(name, _BY_NAME)
+                )
+            self._values[name] = _convert(_BY_NAME[name], value)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def but(self, **changes: Any) -> Settings:
+        """These settings with some changed."""
+        return Settings({**self._values, **changes}, environment={})
+
+
+def _convert(setting: Setting, value: Any) -> int | float | str:
+    try:
+        return type(setting.default)(value)
+    except (TypeError, ValueError):
+        raise SetupError(
+            "SETTING_TYPE_MISMATCH",
+            f'setting "{setting.name}" takes {type(setting.default).__name__}, got {value!r}',
+        ) from None

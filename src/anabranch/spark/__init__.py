@@ -1,0 +1,1 @@
+"""The only folder that imports pyspark: session, data source, staged answers, running queries."""

@@ -1,0 +1,232 @@
+"""What the rest of the system asks of Spark: read once, stream, and run a standing query."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.query import StreamingQuery
+
+from anabranch.errors import AnabranchError
+from anabranch.log.offset import Offset
+from anabranch.log.storage import Storage
+from anabranch.operators.base import Work
+from anabranch.spark.failures import WORKER_DID_NOT_START, explain_failure
+from anabranch.spark.session import Session
+from anabranch.spark.options import FORMAT, SourceOptions
+from anabranch.spark.staging import ENVELOPE_DDL, clear, seal, sweep, unseal
+
+_TRIES = 4
+
+INPUT_VIEW = "__input"
+"""The name by which the part of a query that Spark SQL computes sees the operator's rows."""
+
+
+def arrow_schema(frame: DataFrame) -> pa.Schema:
+    """The columns of a DataFrame in Arrow's types."""
+    return to_arrow_schema(frame.schema)
+
+
+class Running:
+    """A standing query inside Spark; one whose Python worker did not start in time is started again."""
+
+    def __init__(self, start: Callable[[], StreamingQuery]) -> None:
+        self._start = start
+        self._tries = 0
+        self._stopped = False
+        self._query = self._begin()
+
+    def _begin(self) -> StreamingQuery:
+        while True:
+            self._tries += 1
+            try:
+                return self._start()
+            except PySparkException as problem:
+                failure = explain_failure(problem)
+                if failure.name != WORKER_DID_NOT_START or self._tries >= _TRIES:
+                    raise failure from problem
+
+    @property
+    def alive(self) -> bool:
+        return self.failure() is None and bool(self._query.isActive)
+
+    def failure(self) -> AnabranchError | None:
+        """Why it stopped by itself, if it did."""
+        problem = self._query.exception()
+        if problem is None:
+            return None
+        failure = explain_failure(problem)
+        if failure.name == WORKER_DID_NOT_START and self._tries < _TRIES and not self._stopped:
+            self._query = self._begin()
+            return None
+        return failure
+
+    def progress(self) -> dict[str, Any]:
+        """Spark's account of the last micro-batch: what took how long, in milliseconds."""
+        last = self._query.lastProgress
+        return dict(last["durationMs"]) if last else {}
+
+    def stop(self) -> None:
+        self._stopped = True
+        with contextlib.suppress(PySparkException):
+            self._query.stop()
+
+    def run_to_end(self, timeout: float | None) -> bool:
+        """For a query that takes what is there and ends: wait for its end."""
+        try:
+            # Spark's type hint says whole seconds; it takes fractions.
+            return bool(self._query.awaitTermination(timeout)) if timeout is not None else self._forever()  # type: ignore[arg-type]
+        except PySparkException as problem:
+            raise explain_failure(problem) from problem
+
+    def _forever(self) -> bool:
+        self._query.awaitTermination()
+        return True
+
+
+class Engine:
+    """Spark, as this system uses it."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._spark = session.spark
+
+    @property
+    def parallelism(self) -> int:
+        return self.session.parallelism
+
+    def read_once(self, options: SourceOptions) -> DataFrame:
+        """The operator's answer over what its streams hold, as a DataFrame."""
+        return self._spark.read.format(FORMAT).options(**options.to_options()).load()
+
+    def sql_once(self, sql: str, views: dict[str, SourceOptions]) -> DataFrame:
+        """A one-time SELECT over views, each the answer of an operator."""
+        for name, options in views.items():
+            self.read_once(options).createOrReplaceTempView(name)
+        try:
+            return self._spark.sql(sql)
+        except PySparkException as problem:
+            raise explain_failure(problem) from problem
+
+    def collect(self, frame: DataFrame) -> pa.Table:
+        """All rows of a one-time answer."""
+        try:
+            return frame.toArrow()
+        except PySparkException as problem:
+            raise explain_failure(problem) from problem
+
+    def stream(self, options: SourceOptions, residual_sql: str | None = None) -> DataFrame:
+        """The operator's answer as it grows, as a streaming DataFrame."""
+        frame = self._spark.readStream.format(FORMAT).options(**options.to_options()).load()
+        if residual_sql is None or options.sealed:
+            return frame
+        try:
+            frame.createOrReplaceTempView(INPUT_VIEW)
+            return self._spark.sql(residual_sql)
+        except PySparkException as problem:
+            raise explain_failure(problem) from problem
+
+    def answer_schema(self, options: SourceOptions, residual_sql: str) -> pa.Schema:
+        """The columns of an answer that Spark SQL computes the rest of."""
+        return arrow_schema(self.stream(replace(options, sealed=False), residual_sql))
+
+    def run(
+        self,
+        options: SourceOptions,
+        residual_sql: str | None,
+        schema: pa.Schema,
+        checkpoint: Storage,
+        on_batch: Callable[[Batch], None],
+        *,
+        available_now: bool = False,
+    ) -> Running:
+        """Run a standing query: `on_batch` gets each micro-batch's answer, in order."""
+        if residual_sql is None:
+            sealed = self.stream(replace(options, sealed=True))
+        else:
+            sealed = self._sealed(self.stream(replace(options, sealed=False), residual_sql), schema, options)
+        return self._start(sealed, schema, options, checkpoint, on_batch, available_now)
+
+    def ingest(
+        self,
+        frame: DataFrame,
+        options: SourceOptions,
+        checkpoint: Storage,
+        on_batch: Callable[[Batch], None],
+        *,
+        available_now: bool = False,
+    ) -> Running:
+        """Deliver any streaming DataFrame's rows, in Arrow, one micro-batch after the other."""
+        schema = arrow_schema(frame)
+        sealed = self._sealed(frame, schema, options)
+        return self._start(sealed, schema, options, checkpoint, on_batch, available_now)
+
+    def _sealed(self, frame: DataFrame, schema: pa.Schema, options: SourceOptions) -> DataFrame:
+        staging, limit = options.staging, options.inline_bytes
+        assert staging is not None
+
+        def put(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            context = TaskContext.get()
+            task = context.partitionId() if context is not None else 0
+            casted = (b.cast(schema) for b in batches)
+            yield seal(casted, schema, task, staging, limit, Work())
+
+        return frame.mapInArrow(put, ENVELOPE_DDL)
+
+    def _start(
+        self,
+        sealed: DataFrame,
+        schema: pa.Schema,
+        options: SourceOptions,
+        checkpoint: Storage,
+        on_batch: Callable[[Batch], None],
+        available_now: bool,
+    ) -> Running:
+        assert options.staging is not None
+        staging = Storage(options.staging)
+        clear(staging)
+
+        def take(frame: DataFrame, number: int) -> None:
+            envelopes = frame.toArrow()
+            rows, work = unseal(envelopes, schema, staging)
+            on_batch(Batch(number, rows, work, checkpoint))
+            sweep(envelopes, staging)
+
+        writer = sealed.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint.address)
+        writer = writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime="0 seconds")
+        return Running(writer.start)
+
+
+class Batch:
+    """A micro-batch's answer, with the offsets it is a function of."""
+
+    def __init__(self, number: int, rows: pa.Table, work: Work, checkpoint: Storage) -> None:
+        self.number = number
+        self.rows = rows
+        self.work = work
+        self._checkpoint = checkpoint.child("offsets")
+
+    def end(self) -> dict[str, Offset]:
+        """Up to where the micro-batch took in each stream."""
+        return self._offsets(self.number)
+
+    def start(self) -> dict[str, Offset]:
+        return self._offsets(self.number - 1) if self.number else {}
+
+    def _offsets(self, number: int) -> dict[str, Offset]:
+        """From Spark's own log of offsets, written before the micro-batch runs."""
+        text = self._checkpoint.read_bytes(str(number))
+        if text is None:
+            return {}
+        last: dict[str, Any] = json.loads(text.decode().strip().splitlines()[-1])
+        return {name: Offset(*offset) for name, offset in last.items()}
+
+

@@ -1,0 +1,58 @@
+"""Spark's failures in our own words: what happened, without a Java stack in a user's face.
+
+The full text stays with the error as its cause, for `--verbose` and the log file.
+"""
+
+from __future__ import annotations
+
+import re
+
+from anabranch.errors import AnabranchError, QueryError, SqlError
+
+WORKER_DID_NOT_START = "WORKER_DID_NOT_START"
+"""The one failure that is worth trying again at once: Spark allows a Python worker 10 s to start."""
+
+_OURS = re.compile(r"anabranch\.errors\.(\w+): ([A-Z][A-Z_]+) (.*)")
+_POSITION = re.compile(r"line (\d+), pos (\d+)")
+_CLASS = re.compile(r"\[([A-Z0-9_.]+)\]\s*(.*)")
+
+
+def explain_failure(problem: BaseException) -> AnabranchError:
+    """The error a user should see for an exception that came out of Spark."""
+    text = str(problem)
+    # An error of ours raised inside a worker arrives as the last line of a Python traceback.
+    found = _OURS.findall(text)
+    if found:
+        _, name, rest = found[-1]
+        message, _, hint = rest.partition(". Hint: ")
+        message, _, detail = message.partition(". Detail: ")
+        return QueryError(name, message, detail=detail or None, hint=hint or None)
+    if "Python worker failed to connect back" in text:
+        return QueryError(
+            WORKER_DID_NOT_START,
+            "a Python worker of Spark did not start within its 10 s",
+            hint="the machine is very busy; try again",
+        )
+    first = _CLASS.search(text)
+    name, message = (first[1], first[2]) if first else ("", _first_line(text))
+    if _POSITION.search(text) or name.startswith(("UNRESOLVED", "DATATYPE_MISMATCH", "WRONG_NUM_ARGS", "PARSE")):
+        return SqlError("SQL_NOT_UNDERSTOOD", message.rstrip(".") or name, detail=name or None)
+    cause = _python_cause(text)
+    return QueryError("QUERY_FAILED", cause or message or type(problem).__name__, hint="--verbose shows the whole story")
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+def _python_cause(text: str) -> str | None:
+    """The last line of the last Python traceback in the text, where there is one."""
+    if "Traceback (most recent call last)" not in text:
+        return None
+    tail = text.rsplit("Traceback (most recent call last)", 1)[1]
+    for line in tail.splitlines()[1:]:
+        if line and not line[0].isspace() and re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line):
+            return line.strip()
+    return None
+
+

@@ -1,0 +1,53 @@
+"""What is said to Spark about a source; no pyspark here, so that it can be said before Spark is up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from anabranch.schema import sql_type
+
+FORMAT = "anabranch"
+"""The name of the data source in Spark."""
+
+
+def ddl(schema: pa.Schema) -> str:
+    """An Arrow schema as Spark DDL.
+
+    >>> ddl(pa.schema([("a b", pa.int32())]))
+    '`a b` INT'
+    """
+    return ", ".join(f"`{f.name.replace('`', '``')}` {sql_type(f.type)}" for f in schema)
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """All the source must know; travels through Spark as one JSON text."""
+
+    operator: dict[str, Any]
+    streams: dict[str, str]
+    """Where each input stream lies, by the name the operator uses."""
+    spark_schema: str
+    """The answer's columns as Spark DDL."""
+    sealed: bool = False
+    scratch: str | None = None
+    staging: str | None = None
+    holder: str | None = None
+    """The query that needs rows again; retention keeps them for it."""
+    parallelism: int = 1
+    batch_rows: int = 2_000_000
+    poll_ms: int = 40
+    inline_bytes: int = 1024 * 1024
+    ends: dict[str, list[int]] = field(default_factory=dict)
+    """For one-time reads: up to where each stream is read, so that all tasks see the same rows."""
+
+    def to_options(self) -> dict[str, str]:
+        return {"anabranch": json.dumps(asdict(self))}
+
+    @staticmethod
+    def from_options(options: Mapping[str, str]) -> SourceOptions:
+        return SourceOptions(**json.loads(options["anabranch"]))

@@ -1,0 +1,198 @@
+"""One Spark data source that hosts every operator, for streams and for one-time reads.
+
+Spark calls `latestOffset` and `partitions` in a process beside the driver, and `read` in Python
+workers on the executors. The operator arrives as JSON; the rows come from memory-mapped segments
+and do not pass through the JVM before the operator has seen them.
+
+With `sealed` the answer leaves in envelopes (see `staging`), for our own queries. Without it the
+rows themselves leave as Arrow batches, for Spark SQL and for users' DataFrames.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from anabranch.log import retention
+from anabranch.log.offset import Offset
+from anabranch.log.reader import StreamReader
+from anabranch.log.storage import Storage
+from anabranch.operators import operator_from_json
+from anabranch.operators.base import Inputs, Operator, Task, Work
+from anabranch.spark.options import FORMAT, SourceOptions
+from anabranch.spark.staging import ENVELOPE_DDL, seal
+
+@dataclass
+class TaskPartition(InputPartition):
+    """A task of a micro-batch, with its place among the others."""
+
+    index: int
+    task: Task
+
+
+class AnabranchSource(DataSource):
+    """`spark.readStream.format("anabranch")`; see the module."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        options = SourceOptions.from_options(self.options)
+        return ENVELOPE_DDL if options.sealed else options.spark_schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return OnceReader(SourceOptions.from_options(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return StreamingReader(SourceOptions.from_options(self.options))
+
+
+class _Host:
+    """Runs the tasks of one operator: shared by one-time and streaming reads."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    @property
+    def _operator(self) -> Operator:
+        return _operator(json.dumps(self._options.operator))
+
+    def _inputs(self) -> Inputs:
+        readers = {name: open_reader(path) for name, path in self._options.streams.items()}
+        return Inputs(readers, self._options.scratch, Work())
+
+    def _plan(self, start: dict[str, Offset], end: dict[str, Offset]) -> list[TaskPartition]:
+        tasks = self._operator.plan(start, end, self._inputs(), self._options.parallelism)
+        return [TaskPartition(i, task) for i, task in enumerate(tasks)]
+
+    def _run(self, partition: TaskPartition) -> Iterator[pa.RecordBatch]:
+        inputs = self._inputs()
+        batches = self._operator.run(partition.task, inputs)
+        if not self._options.sealed:
+            yield from batches
+            return
+        options = self._options
+        assert options.staging is not None
+        schema = self._operator.schema(inputs)
+        yield seal(batches, schema, partition.index, options.staging, options.inline_bytes, inputs.work)
+
+
+class OnceReader(_Host, DataSourceReader):
+    """Reads what the streams hold up to given ends."""
+
+    def partitions(self) -> list[TaskPartition]:
+        end = {name: Offset(*offset) for name, offset in self._options.ends.items()}
+        return self._plan(_beginning(self._options), end)
+
+    def read(self, partition: TaskPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        yield from self._run(partition)
+
+
+class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the streams as they grow, one micro-batch after the other."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        super().__init__(options)
+        self._target: dict[str, Offset] | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        return _to_json(_beginning(self._options))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(self._options.batch_rows)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._ends()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        begin = _from_json(start)
+        end = self._target or self._wait(begin)
+        most = None if isinstance(limit, ReadAllAvailable) else getattr(limit, "max_rows", self._options.batch_rows)
+        return _to_json({name: self._limited(name, begin[name], end[name], most) for name in begin})
+
+    def reportLatestOffset(self) -> dict[str, Any]:
+        return _to_json(self._ends())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[TaskPartition]:
+        return self._plan(_from_json(start), _from_json(end))
+
+    def read(self, partition: TaskPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        yield from self._run(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Tell retention what may be read again after this micro-batch."""
+        if self._options.holder is None:
+            return
+        offsets = _from_json(end)
+        for name, floor in self._operator.needs(offsets).items():
+            retention.hold(Storage(self._options.streams[name]), self._options.holder, floor.row, floor.time)
+
+    def _ends(self) -> dict[str, Offset]:
+        return {name: open_reader(path).end() for name, path in self._options.streams.items()}
+
+    def _wait(self, begin: dict[str, Offset]) -> dict[str, Offset]:
+        """The ends of the streams; if none has moved, look again for a short while.
+
+        Spark asks again soon anyway, but each of its rounds costs more than a look at a directory.
+        """
+        if len(begin) == 1:
+            ((name, offset),) = begin.items()
+            return {name: open_reader(self._options.streams[name]).wait(offset, self._options.poll_ms / 1000)}
+        return self._ends()
+
+    def _limited(self, name: str, begin: Offset, end: Offset, most: int | None) -> Offset:
+        reader = open_reader(self._options.streams[name])
+        if most is not None and end.row - begin.row > most:
+            end = reader.offset_at(begin.row + most, end)
+        return Offset(max(begin.row, end.row), max(begin.time, end.time))
+
+
+_readers: dict[tuple[str, int], StreamReader] = {}
+_operators: dict[str, Operator] = {}
+
+
+def open_reader(path: str) -> StreamReader:
+    """This process's reader of a stream, kept open from task to task."""
+    storage = Storage(path)
+    # A stream that was dropped and made anew has another declaration file.
+    made = os.stat(storage.full("stream.json")).st_mtime_ns if storage.is_local else 0
+    key = (path, made)
+    if key not in _readers:
+        for old in [k for k in _readers if k[0] == path]:
+            del _readers[old]
+        _readers[key] = StreamReader(storage)
+    return _readers[key]
+
+
+def _operator(text: str) -> Operator:
+    if text not in _operators:
+        if len(_operators) > 256:
+            _operators.clear()
+        _operators[text] = operator_from_json(json.loads(text))
+    return _operators[text]
+
+
+def _beginning(options: SourceOptions) -> dict[str, Offset]:
+    beginning = {}
+    for name, path in options.streams.items():
+        reader = open_reader(path)
+        reader.refresh()
+        beginning[name] = Offset(reader.first_row())
+    return beginning
+
+
+def _to_json(offsets: dict[str, Offset]) -> dict[str, Any]:
+    return {name: list(offset) for name, offset in offsets.items()}
+
+
+def _from_json(offsets: dict[str, Any]) -> dict[str, Offset]:
+    return {name: Offset(*offset) for name, offset in offsets.items()}

@@ -1,0 +1,51 @@
+"""Which functions are aggregates, and which of them windows can compute."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from anabranch.sql.safety import called
+
+FUNCTIONS: dict[str, str] = {
+    "count": "count",
+    "sum": "sum",
+    "min": "min",
+    "max": "max",
+    "avg": "avg",
+    "mean": "avg",
+    "stddev": "stddev",
+    "std": "stddev",
+    "stddev_samp": "stddev",
+    "stddev_pop": "stddev_pop",
+    "variance": "variance",
+    "var_samp": "variance",
+    "var_pop": "var_pop",
+}
+"""The aggregates of windows by all names Spark has for them, and the operator's names."""
+
+AVAILABLE = ", ".join(sorted(set(FUNCTIONS.values())))
+"""The aggregates of windows, as hints list them."""
+
+_OTHER = """
+any any_value approx_count_distinct approx_percentile approx_top_k array_agg bit_and bit_or bit_xor
+bitmap_and_agg bitmap_construct_agg bitmap_or_agg bool_and bool_or collect_list collect_set corr count_if
+count_min_sketch covar_pop covar_samp every first first_value grouping grouping_id histogram_numeric
+hll_sketch_agg hll_union_agg kurtosis last last_value listagg max_by median min_by mode percentile
+percentile_approx percentile_cont percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2
+regr_slope regr_sxx regr_sxy regr_syy skewness some string_agg theta_sketch_agg theta_union_agg try_avg try_sum
+"""
+OTHER_AGGREGATES = frozenset(_OTHER.split())
+"""Spark's other aggregates, which a one-time SELECT can use."""
+
+
+def aggregate_name(node: exp.Expr) -> str | None:
+    """The aggregate a node calls, ours or any of Spark's; None for anything else."""
+    name = called(node)
+    return FUNCTIONS.get(name, name if name in OTHER_AGGREGATES else None)
+
+
+def is_aggregate(tree: exp.Select) -> bool:
+    """True if the query groups, or calls an aggregate."""
+    if tree.args.get("group") is not None or tree.args.get("having") is not None:
+        return True
+    return any(aggregate_name(node) for item in tree.expressions for node in item.walk())

@@ -1,0 +1,151 @@
+"""Names in a standing query: which column of the stream each one is, and how it is written again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from anabranch import expressions
+from anabranch.errors import AnabranchError, SqlError, did_you_mean
+from anabranch.schema import StreamSchema
+from anabranch.sql.safety import OWN_FUNCTIONS, called
+from anabranch.sql.tree import Select
+
+
+@lru_cache(maxsize=4096)
+def _needs_quotes(name: str) -> bool:
+    """True unless the name, written bare, is read back as exactly this column."""
+    try:
+        tree = sqlglot.parse_one(name, dialect="spark")
+    except (SqlglotError, RecursionError):
+        return True
+    return not (
+        isinstance(tree, exp.Column)
+        and isinstance(tree.this, exp.Identifier)
+        and not tree.table
+        and not tree.this.quoted
+        and tree.name == name
+        and not any(part.comments for part in tree.walk())
+    )
+
+
+def column(name: str) -> exp.Column:
+    """A reference to a column, quoted where its name asks for it."""
+    return exp.Column(this=exp.Identifier(this=name, quoted=_needs_quotes(name)))
+
+
+def sql_of(node: exp.Expr) -> str:
+    """The text of an expression, as operators carry it."""
+    return node.sql(dialect="spark", comments=False, normalize_functions="lower")
+
+
+def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
+    """The parts of a condition that must all be true."""
+    if isinstance(condition, exp.Paren):
+        return conjuncts(condition.this)
+    if isinstance(condition, exp.And):
+        return [*conjuncts(condition.this), *conjuncts(condition.expression)]
+    return [condition]
+
+
+def joined(conditions: list[exp.Expr]) -> exp.Expr | None:
+    """One condition out of several that must all be true."""
+    return exp.and_(*conditions, copy=True) if conditions else None
+
+
+def truncated(unit: str, value: exp.Expr) -> exp.Expr:
+    """`date_trunc(unit, value)`."""
+    return exp.Anonymous(this="date_trunc", expressions=[exp.Literal.string(unit), value])
+
+
+def without_own_functions(node: exp.Expr) -> exp.Expr:
+    """getminute(x) and its kin as Spark has them: date_trunc('MINUTE', x); all names in lower case."""
+
+    def replace(each: exp.Expr) -> exp.Expr:
+        name = called(each)
+        if name in OWN_FUNCTIONS and len(each.expressions) == 1:
+            return truncated(name[3:].upper(), each.expressions[0])
+        if name:
+            each.set("this", name)
+        return each
+
+    return node.transform(replace)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The one stream a standing query reads, and what its names mean."""
+
+    select: Select
+    stream: str
+    alias: str
+    schema: StreamSchema
+
+    def find(self, name: str) -> str | None:
+        """The stream's own spelling of a column's name."""
+        if name in self.schema.names:
+            return name
+        return next((known for known in self.schema.names if known.lower() == name.lower()), None)
+
+    def name_of(self, node: exp.Column) -> str | None:
+        """The stream's column a reference means, or None; a wrong qualifier is an error."""
+        if node.args.get("db") is not None or (node.table and node.table.lower() != self.alias.lower()):
+            raise self.select.error(
+                "COLUMN_NOT_FOUND",
+                f'"{".".join(part.name for part in node.parts)}" is not a column of "{self.alias}"',
+                node,
+                hint=f"columns are written name or {self.alias}.name",
+            )
+        return self.find(node.name)
+
+    def resolve(self, node: exp.Expr, aliases: Mapping[str, exp.Expr] | None = None) -> exp.Expr:
+        """The expression over the stream's columns; names of earlier columns of the answer are put in."""
+
+        def replace(each: exp.Expr) -> exp.Expr:
+            if not isinstance(each, exp.Column):
+                return each
+            if isinstance(each.this, exp.Star):
+                raise self.select.error("SYNTAX_ERROR", "* stands only by itself in the select list", each)
+            name = self.name_of(each)
+            if name is not None:
+                found = column(name)
+                found.this.update_positions(each.this)
+                return found
+            if aliases and not each.table and each.name.lower() in aliases:
+                return exp.Paren(this=aliases[each.name.lower()].copy())
+            raise self.not_found(each, list(aliases or ()))
+
+        return without_own_functions(node.copy()).transform(replace)
+
+    def not_found(self, node: exp.Column, others: list[str]) -> SqlError:
+        known = [*self.schema.names, *others]
+        return self.select.error(
+            "COLUMN_NOT_FOUND",
+            f'column "{node.name}" is not in stream "{self.stream}"',
+            node,
+            hint=did_you_mean(node.name, known),
+        )
+
+    def compile(self, node: exp.Expr, schema: pa.Schema | None = None) -> expressions.Compiled:
+        """The expression compiled over the stream's columns (or another schema), errors in their place."""
+        try:
+            return expressions.compile(sql_of(node), schema if schema is not None else self.schema.arrow)
+        except AnabranchError as problem:
+            if problem.line is not None:
+                raise
+            raise self.select.error(
+                problem.name, problem.message, node, detail=problem.detail, hint=problem.hint
+            ) from None
+
+    def can_compile(self, node: exp.Expr) -> bool:
+        try:
+            self.compile(node)
+        except expressions.NotEvaluable:
+            return False
+        return True

@@ -1,0 +1,204 @@
+"""A SELECT asked once: Spark SQL over what the streams hold, with every stream behind a safe name.
+
+All of Spark's queries are allowed (joins, subqueries, ORDER BY…), over streams of the catalog only.
+A SELECT with a WINDOW is planned as a standing query, to be run over what the stream holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import exp
+
+from anabranch import expressions
+from anabranch.errors import AnabranchError, did_you_mean
+from anabranch.schema import StreamSchema
+from anabranch.sql.columns import Scope, conjuncts, joined, sql_of, without_own_functions
+from anabranch.sql.plan import Lookup, StandingPlan, look_up, plan_standing, stream_name, too_large
+from anabranch.sql.safety import SESSION_NAMES, called, check_tree, spark_text
+from anabranch.sql.tree import Select
+
+
+@dataclass(frozen=True)
+class StreamUse:
+    """What a one-time query needs of a stream: under which view name, which columns, which rows.
+
+    `columns` None means all. `filter` may be applied while reading; the query applies it again.
+    """
+
+    stream: str
+    view: str
+    schema: StreamSchema
+    columns: tuple[str, ...] | None
+    filter: str | None = None
+
+
+@dataclass(frozen=True)
+class OncePlan:
+    """`sql` runs in Spark over the views of `streams`; or `standing` is run over what the stream holds."""
+
+    select: Select
+    sql: str | None
+    streams: tuple[StreamUse, ...] = ()
+    standing: StandingPlan | None = None
+
+    def explain(self) -> dict[str, Any]:
+        if self.standing is not None:
+            return self.standing.explain()
+        uses = [
+            {"stream": use.stream, "columns": use.columns or "all", "filter_pushed_to_read": use.filter}
+            for use in self.streams
+        ]
+        return {"sql": self.sql, "streams": uses, "runs_in_spark_sql": True}
+
+
+def plan_once(select: Select, lookup: Lookup) -> OncePlan:
+    """The plan of a SELECT that is asked once."""
+    if select.window is not None:
+        return OncePlan(select, None, standing=plan_standing(select, lookup))
+    try:
+        return _plan(select, lookup)
+    except RecursionError:
+        raise too_large(select) from None
+
+
+def _plan(select: Select, lookup: Lookup) -> OncePlan:
+    check_tree(select, standing=False)
+    tree = without_own_functions(select.tree.copy())
+    tables = [table for table in tree.find_all(exp.Table) if not _is_cte(table)]
+    schemas = {stream_name(table).lower(): look_up(select, table, lookup) for table in tables}
+    _check_columns(select, tree, list(schemas.values()))
+    uses: dict[str, StreamUse] = {}
+    prefix = _unused_prefix(tree)
+    filters = _Filters(select, tree, tables)
+    for table in tables:
+        name = stream_name(table)
+        schema = schemas[name.lower()]
+        if name.lower() not in uses:
+            view = f"{prefix}{len(uses)}"
+            uses[name.lower()] = StreamUse(name, view, schema, _columns_used(tree, schema), filters.of(table, schema))
+    for table in tables:
+        _replace(table, uses[stream_name(table).lower()].view)
+    try:
+        return OncePlan(select, spark_text(tree), tuple(uses.values()))
+    except AnabranchError as problem:
+        if problem.line is not None:
+            raise
+        raise select.error(problem.name, problem.message, None, hint=problem.hint) from None
+
+
+def _is_cte(table: exp.Table) -> bool:
+    """True if a WITH that is visible from the table defines its name."""
+    if table.db or not isinstance(table.this, exp.Identifier):
+        return False
+    name, node = table.name.lower(), table.this
+    current: exp.Expr = node
+    while current.parent is not None:
+        parent = current.parent
+        if isinstance(parent, exp.With):
+            definitions = parent.expressions
+            position = next(i for i, each in enumerate(definitions) if each is current)
+            visible = definitions[: position + 1] if parent.args.get("recursive") else definitions[:position]
+        else:
+            found = parent.args.get("with_")
+            visible = found.expressions if isinstance(found, exp.With) and found is not current else []
+        if any(each.alias.lower() == name for each in visible):
+            return True
+        current = parent
+    return False
+
+
+def _unused_prefix(tree: exp.Expr) -> str:
+    """A beginning for view names that no name of the query has."""
+    names = {node.name.lower() for node in tree.find_all(exp.Identifier)}
+    number = 0
+    while any(name.startswith(f"__stream{number}_") for name in names):
+        number += 1
+    return f"__stream{number}_"
+
+
+def _replace(table: exp.Table, view: str) -> None:
+    if not table.alias:
+        table.set("alias", exp.TableAlias(this=exp.Identifier(this=table.name, quoted=True)))
+    table.set("this", exp.Identifier(this=view, quoted=True))
+    table.set("db", None)
+
+
+def _columns_used(tree: exp.Expr, schema: StreamSchema) -> tuple[str, ...] | None:
+    """The columns of a stream that the query may mean; None if it may mean all."""
+    for node in tree.walk():
+        if isinstance(node, exp.Star) and node.parent is not None and called(node.parent) != "count":
+            return None
+        if isinstance(node, exp.Pivot) or (isinstance(node, exp.Join) and node.args.get("method")):
+            return None
+    named = {node.name.lower() for node in tree.find_all(exp.Identifier)}
+    return tuple(name for name in schema.names if name.lower() in named)
+
+
+_GENERATED = ("col", "key", "value", "pos", "window", "session_window", "start", "end")
+"""Names Spark itself gives to columns."""
+
+
+def _check_columns(select: Select, tree: exp.Expr, schemas: list[StreamSchema]) -> None:
+    """Every name must be some column or alias of the query; Spark says the rest."""
+    columns = {name.lower() for schema in schemas for name in schema.names}
+    known = columns | set(_GENERATED)
+    for alias in tree.find_all(exp.Alias, exp.TableAlias, exp.CTE, exp.Aliases, exp.PropertyEQ):
+        known.update(part.name.lower() for part in alias.find_all(exp.Identifier) if part.parent is alias)
+    known.update(part.name.lower() for each in tree.find_all(exp.Lambda) for part in each.expressions)
+    known.update(part.name.lower() for each in tree.find_all(exp.Table) for part in each.parts)
+    alone = sum(1 for _ in tree.find_all(exp.Query)) == 1
+    for node in tree.find_all(exp.Column):
+        if isinstance(node.this, exp.Star):
+            continue
+        first = node.parts[0].name.lower()
+        if first in SESSION_NAMES and len(node.parts) == 1 and not (alone and first in columns):
+            hint = "write the stream's name before it" if first in columns else did_you_mean(first, columns)
+            raise select.error(
+                "COLUMN_NOT_FOUND", f'column "{node.name}" is not in the streams of this query', node, hint=hint
+            )
+        if first not in known and not (first.startswith("col") and first[3:].isdigit()) and "(" not in first:
+            raise select.error(
+                "COLUMN_NOT_FOUND",
+                f'column "{node.parts[0].name}" is not in the streams of this query',
+                node,
+                hint=did_you_mean(node.parts[0].name, sorted({n for s in schemas for n in s.names})),
+            )
+
+
+@dataclass(frozen=True)
+class _Filters:
+    """Conditions that may be applied while a stream is read."""
+
+    select: Select
+    tree: exp.Expr
+    tables: list[exp.Table] = field(default_factory=list)
+
+    def of(self, table: exp.Table, schema: StreamSchema) -> str | None:
+        """The conditions on a stream that is read once, as the only source of its SELECT."""
+        name = stream_name(table).lower()
+        source = table.parent
+        query = source.parent if isinstance(source, exp.From) else None
+        if (
+            sum(stream_name(each).lower() == name for each in self.tables) != 1
+            or not isinstance(query, exp.Select)
+            or query.args.get("joins")
+            or query.args.get("laterals")
+            or any(table.args.get(part) for part in ("joins", "laterals", "pivots"))
+            or query.args.get("where") is None
+        ):
+            return None
+        scope = Scope(self.select, stream_name(table), table.alias or table.name, schema)
+        kept: list[exp.Expr] = []
+        for part in conjuncts(query.args["where"].this):
+            if part.find(exp.Query) is not None:
+                continue
+            try:
+                value = scope.resolve(part)
+                if expressions.compile(sql_of(value), schema.arrow).columns:
+                    kept.append(value)
+            except (AnabranchError, expressions.NotEvaluable):
+                continue
+        condition = joined(kept)
+        return sql_of(condition) if condition is not None else None

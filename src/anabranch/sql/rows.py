@@ -1,0 +1,187 @@
+"""Standing queries without aggregates: each row of the stream by itself gives one answer row or none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from sqlglot import exp
+
+from anabranch.errors import AnabranchError
+from anabranch.expressions import NotEvaluable
+from anabranch.operators.select import Select as SelectOperator
+from anabranch.schema import ARRIVAL_COLUMN, StreamSchema, sql_type
+from anabranch.sql.columns import Scope, column, conjuncts, joined, sql_of
+from anabranch.sql.safety import spark_text
+
+INPUT_VIEW = "__input"
+"""The name under which Spark SQL sees what the operator delivers."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """One column of the answer: its name, what it is, and where it was written."""
+
+    name: str
+    value: exp.Expr
+    written: exp.Expr
+
+
+@dataclass(frozen=True)
+class RowPlan:
+    """What planning a query row by row gives."""
+
+    operator: SelectOperator
+    residual_sql: str | None
+    schema: StreamSchema | None
+    time: str
+    pushed: str | None
+
+
+def plan_rows(scope: Scope, tree: exp.Select) -> RowPlan:
+    """The operator, and the Spark SQL behind it where Arrow cannot do an expression."""
+    outputs = _outputs(scope, tree)
+    stamp = next((out for out in outputs if _is_time(scope, out.value)), None)
+    if stamp is None:
+        stamp = Output(ARRIVAL_COLUMN, column(scope.schema.time), tree)
+        outputs.append(stamp)
+    check_names(scope, outputs, stamp)
+    time = stamp.name
+    where = tree.args.get("where")
+    parts = conjuncts(scope.resolve(where.this)) if where is not None else []
+    for part in parts:
+        check_condition(scope, part)
+    pushable = [part for part in parts if scope.can_compile(part)]
+    rest = [part for part in parts if not any(part is each for each in pushable)]
+    filter_tree = joined(pushable)
+    filter_sql = sql_of(filter_tree) if filter_tree is not None else None
+    if rest or not all(scope.can_compile(out.value) for out in outputs):
+        operator, residual = _with_residual(scope, outputs, rest, filter_sql)
+        return RowPlan(operator, residual, None, time, filter_sql)
+    columns = tuple((out.name, sql_of(out.value)) for out in outputs)
+    operator = SelectOperator(scope.stream, columns, time, filter_sql)
+    return RowPlan(operator, None, answer_schema(scope, outputs, time, scope.schema.arrow), time, filter_sql)
+
+
+def _with_residual(
+    scope: Scope, outputs: list[Output], rest: list[exp.Expr], filter_sql: str | None
+) -> tuple[SelectOperator, str]:
+    used = {each.name for tree in [*(out.value for out in outputs), *rest] for each in tree.find_all(exp.Column)}
+    raw = [name for name in scope.schema.names if name in used or name == scope.schema.time]
+    operator = SelectOperator(
+        scope.stream, tuple((name, sql_of(column(name))) for name in raw), scope.schema.time, filter_sql
+    )
+    residual = exp.select(*(exp.alias_(out.value.copy(), out.name, quoted=True) for out in outputs)).from_(
+        exp.to_table(INPUT_VIEW)
+    )
+    condition = joined(rest)
+    if condition is not None:
+        residual = residual.where(condition)
+    return operator, spark_text(residual)
+
+
+def _outputs(scope: Scope, tree: exp.Select) -> list[Output]:
+    outputs: list[Output] = []
+    aliases: dict[str, exp.Expr] = {}
+    for item in tree.expressions:
+        star = star_of(item)
+        if star is not None:
+            outputs.extend(Output(name, column(name), item) for name in _star_names(scope, item, star))
+            continue
+        value = scope.resolve(item.this if isinstance(item, exp.Alias) else item, aliases)
+        outputs.append(Output(output_name(item, value), value, item))
+        if isinstance(item, exp.Alias):
+            aliases.setdefault(item.alias.lower(), value)
+    return outputs
+
+
+def star_of(item: exp.Expr) -> exp.Star | None:
+    """The star of `*` and `p.*`."""
+    if isinstance(item, exp.Star):
+        return item
+    return item.this if isinstance(item, exp.Column) and isinstance(item.this, exp.Star) else None
+
+
+def _star_names(scope: Scope, item: exp.Expr, star: exp.Star) -> list[str]:
+    if isinstance(item, exp.Column):
+        scope.name_of(item)
+    if star.args.get("replace") or star.args.get("rename"):
+        raise scope.select.error("NOT_IN_THE_LANGUAGE", "* can only be followed by EXCEPT", item)
+    left_out: set[str] = set()
+    for each in star.args.get("except_") or ():
+        name = scope.find(each.name)
+        if name is None:
+            raise scope.not_found(each, [])
+        left_out.add(name)
+    return [name for name in scope.schema.names if name not in left_out]
+
+
+def output_name(item: exp.Expr, value: exp.Expr) -> str:
+    """The name of an answer column: its alias, the column's name, or the expression's text."""
+    if isinstance(item, exp.Alias):
+        return item.alias
+    return value.name if isinstance(value, exp.Column) else sql_of(item).replace("`", "").replace("${", "{")
+
+
+def _is_time(scope: Scope, value: exp.Expr) -> bool:
+    return isinstance(value, exp.Column) and value.name == scope.schema.time
+
+
+def check_names(scope: Scope, outputs: list[Output], stamp: Output) -> None:
+    """No two answer columns may have one name, and only the time may be called `_time`."""
+    seen: set[str] = set()
+    for out in outputs:
+        if out.name.lower() == ARRIVAL_COLUMN and out is not stamp:
+            raise scope.select.error(
+                "COLUMN_RESERVED",
+                f'column "{ARRIVAL_COLUMN}" is kept for the time',
+                out.written,
+                hint="give it another name with AS",
+            )
+        if out.name.lower() in seen:
+            raise scope.select.error(
+                "COLUMN_EXISTS",
+                f'column "{out.name}" comes twice in the answer',
+                out.written,
+                hint="give one of them another name with AS",
+            )
+        seen.add(out.name.lower())
+
+
+def check_condition(scope: Scope, condition: exp.Expr, schema: pa.Schema | None = None) -> None:
+    """A condition must be BOOLEAN, as far as it is known without Spark."""
+    try:
+        found = scope.compile(condition, schema).type
+    except NotEvaluable:
+        return
+    if not (pa.types.is_boolean(found) or pa.types.is_null(found)):
+        raise scope.select.error(
+            "CONDITION_NOT_BOOLEAN",
+            f"the condition {sql_of(condition)} is {type_name(found)}, it must be BOOLEAN",
+            condition,
+        )
+
+
+def type_name(found: pa.DataType) -> str:
+    try:
+        return sql_type(found)
+    except AnabranchError:
+        return str(found)
+
+
+def answer_schema(scope: Scope, outputs: list[Output], time: str, schema: pa.Schema) -> StreamSchema:
+    """The answer's columns; each must be of a type a stream can hold."""
+    fields: list[pa.Field] = []
+    for out in outputs:
+        found = scope.compile(out.value, schema).type
+        try:
+            sql_type(found)
+        except AnabranchError:
+            raise scope.select.error(
+                "TYPE_NOT_SUPPORTED",
+                f'column "{out.name}" of the answer is {found}, which a stream cannot hold',
+                out.written,
+                hint="give it a type with CAST",
+            ) from None
+        fields.append(pa.field(out.name, found))
+    return StreamSchema(pa.schema(fields), time)

@@ -1,0 +1,186 @@
+"""What can be said: one dataclass for each statement, and one table that lists them all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from anabranch.sql.tree import Select
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Base of all statements; `source` is the statement's own text."""
+
+    source: str = field(default="", compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True)
+class CreateStream(Statement):
+    """A new, empty stream. Without `time`, rows are stamped on arrival."""
+
+    name: str
+    columns: tuple[tuple[str, str], ...]
+    time: str | None = None
+    skew_us: int = 0
+    retain_us: int | None = None
+    kind: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CreateStreamAs(Statement):
+    """A stream that is the answer of a standing query of the same name."""
+
+    name: str
+    select: Select
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CreateQuery(Statement):
+    """A standing query: starts with what its streams hold and goes on."""
+
+    name: str
+    select: Select
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class InsertInto(Statement):
+    """Rows of plain values for a stream; without `columns`, in the stream's order."""
+
+    stream: str
+    columns: tuple[str, ...] | None
+    rows: list[list[Any]]
+
+
+@dataclass(frozen=True)
+class SelectOnce(Statement):
+    """A question asked once, over what the streams hold now."""
+
+    select: Select
+
+
+@dataclass(frozen=True)
+class Subscribe(Statement):
+    """The answers of a query as they come, from number `start` on; None: from now on."""
+
+    name: str
+    start: int | None = None
+
+
+@dataclass(frozen=True)
+class ExplainQuery(Statement):
+    """A running query, as the thing to explain."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Explain(Statement):
+    """How a query is or would be run; a SELECT is explained as a standing query."""
+
+    statement: SelectOnce | CreateQuery | CreateStreamAs | ExplainQuery
+    format: Literal["text", "json"] = "text"
+
+
+@dataclass(frozen=True)
+class ShowStreams(Statement):
+    """All streams."""
+
+
+@dataclass(frozen=True)
+class ShowQueries(Statement):
+    """All standing queries."""
+
+
+@dataclass(frozen=True)
+class Describe(Statement):
+    """The columns and settings of a stream or query; without `kind`, whichever has the name."""
+
+    kind: Literal["stream", "query"] | None
+    name: str
+
+
+@dataclass(frozen=True)
+class StopQuery(Statement):
+    """Ends the running of a query; its answers stay."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class StartQuery(Statement):
+    """Runs a stopped query again, from where it was."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Drop(Statement):
+    """Removes a stream or query and all it holds."""
+
+    kind: Literal["stream", "query"]
+    name: str
+    if_exists: bool = False
+
+
+class Syntax(NamedTuple):
+    """A line of the table of statements."""
+
+    name: str
+    syntax: str
+    help: str
+    statement: type[Statement]
+
+
+STATEMENTS: tuple[Syntax, ...] = (
+    Syntax(
+        "CREATE STREAM",
+        "CREATE STREAM [IF NOT EXISTS] name (column TYPE, …) [FROM kind] [TIMESTAMP BY column] "
+        "[ALLOW SKEW INTERVAL …] [RETAIN INTERVAL …] [OPTIONS (key 'value', …)]",
+        "declares a stream; without TIMESTAMP BY its rows are stamped on arrival",
+        CreateStream,
+    ),
+    Syntax(
+        "CREATE STREAM AS",
+        "CREATE STREAM [IF NOT EXISTS] name AS SELECT …",
+        "a stream that is the answer of a standing query",
+        CreateStreamAs,
+    ),
+    Syntax(
+        "CREATE CONTINUOUS QUERY",
+        "CREATE CONTINUOUS QUERY [IF NOT EXISTS] name AS SELECT …",
+        "a standing query: begins with what its streams hold and goes on live",
+        CreateQuery,
+    ),
+    Syntax(
+        "INSERT INTO",
+        "INSERT INTO stream [(column, …)] VALUES (value, …), …",
+        "appends rows to a stream",
+        InsertInto,
+    ),
+    Syntax(
+        "SELECT",
+        "SELECT … FROM stream [WINDOW = size [SLIDE step]] [WHERE …] [GROUP BY …] [HAVING …]",
+        "asks once, over what the streams hold; without WINDOW all of Spark SQL's queries are allowed",
+        SelectOnce,
+    ),
+    Syntax("SUBSCRIBE TO", "SUBSCRIBE TO query [FROM number]", "shows answers as they come", Subscribe),
+    Syntax(
+        "EXPLAIN",
+        "EXPLAIN [FORMAT JSON | FORMAT TEXT] SELECT … | CREATE CONTINUOUS QUERY … | QUERY name",
+        "the operators, the streams, what is kept and why it is bounded",
+        Explain,
+    ),
+    Syntax("SHOW STREAMS", "SHOW STREAMS", "lists the streams", ShowStreams),
+    Syntax("SHOW QUERIES", "SHOW QUERIES", "lists the standing queries", ShowQueries),
+    Syntax("DESCRIBE", "DESCRIBE [STREAM | QUERY] name", "the columns and settings of a stream or query", Describe),
+    Syntax("STOP QUERY", "STOP QUERY name", "ends the running of a query; its answers stay", StopQuery),
+    Syntax("START QUERY", "START QUERY name", "runs a stopped query again, from where it was", StartQuery),
+    Syntax("DROP", "DROP STREAM | QUERY [IF EXISTS] name", "removes a stream or query and all it holds", Drop),
+)
+"""Every statement of the language; the documentation and the shell's help are made from it."""

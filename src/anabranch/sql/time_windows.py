@@ -1,0 +1,70 @@
+"""Windows said in GROUP BY: `getminute(ts)` of the CQ paper, `date_trunc('minute', ts)`, `window(ts, '1 minute')`.
+
+Over the stream's time column each of them cuts the stream into windows that touch and do not
+overlap (or slide, for `window`), so the group is complete once time has passed it.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from anabranch.errors import SqlError
+from anabranch.sql.columns import Scope
+from anabranch.sql.intervals import UNITS, interval_us
+from anabranch.sql.safety import OWN_FUNCTIONS, called
+from anabranch.sql.tree import Window
+
+_TRUNCATED = ("SECOND", "MINUTE", "HOUR", "DAY")
+
+
+def window_of(scope: Scope, key: exp.Expr) -> Window | None:
+    """The window a GROUP BY key stands for, or None for an ordinary key."""
+    name = called(key)
+    if name in OWN_FUNCTIONS:
+        if len(key.expressions) != 1 or not _is_time(scope, key.expressions[0]):
+            raise scope.select.error(
+                "WINDOW_NOT_OVER_TIME",
+                f"{name}() takes the stream's time column, {scope.schema.time}",
+                key,
+            )
+        size = UNITS[name[3:].upper()]
+        return Window("time", size, size)
+    if name == "date_trunc" and len(key.expressions) == 2 and _is_time(scope, key.expressions[1]):
+        unit = key.expressions[0].name.upper() if key.expressions[0].is_string else ""
+        return Window("time", UNITS[unit], UNITS[unit]) if unit in _TRUNCATED else None
+    if name == "window":
+        return _window_function(scope, key)
+    if name == "session_window":
+        raise scope.select.error(
+            "NOT_IN_THE_LANGUAGE", "session windows are not available", key, hint="write WINDOW = INTERVAL …"
+        )
+    return None
+
+
+def _is_time(scope: Scope, node: exp.Expr) -> bool:
+    return isinstance(node, exp.Column) and scope.name_of(node) == scope.schema.time
+
+
+def _window_function(scope: Scope, key: exp.Expr) -> Window:
+    arguments = key.expressions
+    if not arguments or not _is_time(scope, arguments[0]):
+        raise scope.select.error(
+            "WINDOW_NOT_OVER_TIME", f"window() takes the stream's time column, {scope.schema.time}", key
+        )
+    if len(arguments) not in (2, 3) or not all(each.is_string for each in arguments[1:]):
+        raise scope.select.error(
+            "SYNTAX_ERROR",
+            "window() takes a size and perhaps a slide, as text",
+            key,
+            hint="write window(ts, '1 minute')",
+        )
+    try:
+        size = interval_us(arguments[1].name)
+        slide = interval_us(arguments[2].name) if len(arguments) == 3 else size
+    except SqlError as problem:
+        raise scope.select.error(problem.name, problem.message, arguments[-1], hint=problem.hint) from None
+    if slide > size:
+        raise scope.select.error(
+            "WINDOW_LEAVES_GAPS", "the slide is longer than the window, so some rows would never be seen", key
+        )
+    return Window("time", size, slide)

@@ -1,0 +1,223 @@
+"""What each statement does: one function each, and one table that says which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from anabranch.errors import CatalogError, DataError, QueryError
+from anabranch.log.stream import StreamInfo
+from anabranch.operators.select import Select as SelectOperator
+from anabranch.result import Result
+from anabranch.schema import StreamSchema, sql_type
+from anabranch.sql import statements as s
+from anabranch.sql.once import StreamUse, plan_once
+from anabranch.sql.plan import plan_standing
+
+if TYPE_CHECKING:
+    from anabranch.database import Database
+
+
+def execute(db: Database, statement: s.Statement) -> Result:
+    """Run one parsed statement."""
+    return EXECUTES[type(statement)](db, statement)
+
+
+def create_stream(db: Database, statement: s.CreateStream) -> Result:
+    if statement.if_not_exists and _exists(db, statement.name):
+        return Result(message=f'stream "{statement.name}" exists already')
+    schema = StreamSchema.of(statement.columns, statement.time)
+    info = StreamInfo(
+        statement.name, schema, statement.skew_us, statement.retain_us, options=dict(statement.options)
+    )
+    db.catalog.create_stream(info)
+    return Result(message=f'stream "{statement.name}" created')
+
+
+def create_query(db: Database, statement: s.CreateQuery | s.CreateStreamAs) -> Result:
+    kind = "query" if isinstance(statement, s.CreateQuery) else "stream"
+    if statement.if_not_exists and _exists(db, statement.name):
+        return Result(message=f'"{statement.name}" exists already')
+    db.create_query(statement.name, statement.select, kind)
+    return Result(message=f'{kind} "{statement.name}" created and running')
+
+
+def insert(db: Database, statement: s.InsertInto) -> Result:
+    schema = db.catalog.schema(statement.stream)
+    given = [n for n in schema.names if not (schema.stamped_on_arrival and n == schema.time)]
+    names = list(statement.columns) if statement.columns is not None else given
+    by_lower = {n.lower(): n for n in schema.names}
+    names = [by_lower.get(n.lower(), n) for n in names]
+    for number, row in enumerate(statement.rows, 1):
+        if len(row) != len(names):
+            raise DataError(
+                "VALUES_DO_NOT_FIT",
+                f"row {number} has {len(row)} values for {len(names)} columns",
+                hint="the columns are: " + ", ".join(names),
+            )
+    columns = {name: [row[i] for row in statement.rows] for i, name in enumerate(names)}
+    writer = db.writer(statement.stream)
+    rejected = writer.rejected_rows
+    writer.append(columns)
+    count = len(statement.rows) - (writer.rejected_rows - rejected)
+    message = f"{count} row{'s' if count != 1 else ''} inserted"
+    if writer.rejected_rows > rejected:
+        message += f", {writer.rejected_rows - rejected} rejected (see {statement.stream}.rejects)"
+    return Result(message=message)
+
+
+def select_once(db: Database, statement: s.SelectOnce) -> Result:
+    plan = plan_once(statement.select, db.catalog.schema)
+    engine = db.engine()
+    if plan.standing is not None:
+        return Result(engine.collect(engine.read_once(db.source_options(plan.standing.operator))))
+    assert plan.sql is not None
+    views = {use.view: db.source_options(_read(use)) for use in plan.streams}
+    return Result(engine.collect(engine.sql_once(plan.sql, views)))
+
+
+def _read(use: StreamUse) -> SelectOperator:
+    """The operator that reads what a one-time query needs of a stream."""
+    names = use.schema.names if use.columns is None else list(use.columns) or [use.schema.time]
+    columns = tuple((name, exp.column(name, quoted=True).sql("spark")) for name in names)
+    return SelectOperator(use.stream, columns, use.schema.time, use.filter)
+
+
+def subscribe(db: Database, statement: s.Subscribe) -> Result:
+    db.catalog.stream(statement.name)
+    live = db.follow(statement.name, statement.start)
+    return Result(message=f'subscribed to "{statement.name}"', live=live)
+
+
+def explain(db: Database, statement: s.Explain) -> Result:
+    inner = statement.statement
+    if isinstance(inner, s.ExplainQuery):
+        text = db.get_query(inner.name).explain(statement.format)
+    else:
+        plan = plan_standing(inner.select, db.catalog.schema)
+        text = plan.explain_json() if statement.format == "json" else plan.explain_text()
+    return Result(pa.table({"plan": text.splitlines() if statement.format == "text" else [text]}))
+
+
+def show_streams(db: Database, statement: s.ShowStreams) -> Result:
+    rows = [
+        {
+            "stream": e["name"],
+            "filled_by": e["origin"],
+            "rows": e["rows"],
+            "bytes": e["bytes"],
+            "newest": e["newest_us"],
+            "rejects": e["rejects"],
+        }
+        for e in db.overview_streams()
+    ]
+    schema = pa.schema(
+        [
+            ("stream", pa.string()),
+            ("filled_by", pa.string()),
+            ("rows", pa.int64()),
+            ("bytes", pa.int64()),
+            ("newest", pa.timestamp("us", tz="UTC")),
+            ("rejects", pa.int64()),
+        ]
+    )
+    return Result(pa.Table.from_pylist(rows, schema=schema))
+
+
+def show_queries(db: Database, statement: s.ShowQueries) -> Result:
+    rows = []
+    for query in db.queries():
+        stats = query.stats()
+        parts = {part: stats[part]["rows"] for part in ("stream", "store", "scratch", "throw")}
+        rows.append({"query": query.name, "status": query.status, "rows_in": stats["rows_in"], **parts, "sql": query.sql})
+    schema = pa.schema(
+        [("query", pa.string()), ("status", pa.string())]
+        + [(n, pa.int64()) for n in ("rows_in", "stream", "store", "scratch", "throw")]
+        + [("sql", pa.string())]
+    )
+    return Result(pa.Table.from_pylist(rows, schema=schema))
+
+
+def describe(db: Database, statement: s.Describe) -> Result:
+    if statement.kind == "query" or (statement.kind is None and _is_query(db, statement.name)):
+        stats = db.get_query(statement.name).stats()
+        rows = [("sql", db.get_query(statement.name).sql), *_flat(stats)]
+        return Result(pa.table({"property": [k for k, _ in rows], "value": [str(v) for _, v in rows]}))
+    info = db.catalog.stream(statement.name)
+    notes = []
+    for field in info.schema.arrow:
+        note = ""
+        if field.name == info.schema.time:
+            note = "time"
+            note += ", stamped on arrival" if info.schema.stamped_on_arrival and info.origin == "append" else ""
+            note += f", skew {info.skew_us / 1e6:g} s allowed" if info.skew_us else ""
+            note += f", kept {info.retain_us / 1e6:g} s" if info.retain_us else ""
+        notes.append(note)
+    return Result(
+        pa.table({"column": info.schema.names, "type": [sql_type(f.type) for f in info.schema.arrow], "note": notes})
+    )
+
+
+def stop_query(db: Database, statement: s.StopQuery) -> Result:
+    query = db.get_query(statement.name)
+    if query.status == "elsewhere":
+        raise QueryError(
+            "QUERY_RUNS_ELSEWHERE", f'query "{query.name}" is run by another process', hint="stop it there"
+        )
+    query.stop()
+    return Result(message=f'query "{statement.name}" stopped')
+
+
+def start_query(db: Database, statement: s.StartQuery) -> Result:
+    db.get_query(statement.name).start()
+    return Result(message=f'query "{statement.name}" running')
+
+
+def drop(db: Database, statement: s.Drop) -> Result:
+    exists = _is_query(db, statement.name) if statement.kind == "query" else _exists(db, statement.name)
+    if not exists and statement.if_exists:
+        return Result(message=f'{statement.kind} "{statement.name}" does not exist')
+    if statement.kind == "query":
+        db.drop_query(statement.name)
+    else:
+        db.drop_stream(statement.name)
+    return Result(message=f'{statement.kind} "{statement.name}" dropped')
+
+
+def _exists(db: Database, name: str) -> bool:
+    return any(i.name.lower() == name.lower() for i in db.streams())
+
+
+def _is_query(db: Database, name: str) -> bool:
+    try:
+        db.catalog.query(name)
+    except CatalogError:
+        return False
+    return True
+
+
+def _flat(value: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    rows: list[tuple[str, Any]] = []
+    for key, inner in value.items():
+        rows.extend(_flat(inner, f"{prefix}{key}.") if isinstance(inner, dict) else [(prefix + key, inner)])
+    return rows
+
+
+EXECUTES: dict[type[s.Statement], Callable[[Database, Any], Result]] = {
+    s.CreateStream: create_stream,
+    s.CreateStreamAs: create_query,
+    s.CreateQuery: create_query,
+    s.InsertInto: insert,
+    s.SelectOnce: select_once,
+    s.Subscribe: subscribe,
+    s.Explain: explain,
+    s.ShowStreams: show_streams,
+    s.ShowQueries: show_queries,
+    s.Describe: describe,
+    s.StopQuery: stop_query,
+    s.StartQuery: start_query,
+    s.Drop: drop,
+}

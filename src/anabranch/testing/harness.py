@@ -1,0 +1,283 @@
+"""Operators without Spark: micro-batches one by one, as a test wants them cut.
+
+What Spark does to an operator can be done to it here: any cutting into micro-batches and tasks, a
+micro-batch run again, scratch lost, the process gone. Every batch is checked against the contract
+of `anabranch.operators.base` as it runs.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from anabranch.log import Storage, StreamReader, StreamWriter
+from anabranch.log.offset import MIN_TIME, Offset
+from anabranch.log.stream import StreamInfo
+from anabranch.operators import operator_from_json
+from anabranch.operators.base import Floor, Inputs, LogReader, Offsets, Operator, Work
+from anabranch.schema import StreamSchema
+from anabranch.settings import Settings
+from anabranch.testing.clock import ManualClock
+from anabranch.testing.memory_log import MemoryLog
+
+
+class ContractBroken(AssertionError):
+    """An operator did what the contract of operators rules out."""
+
+
+class OperatorHarness:
+    """Drives one operator over streams that the test fills.
+
+    The streams are kept in memory, or with `directory` in real logs below it.
+
+    >>> from anabranch.operators.select import Select
+    >>> columns = StreamSchema.of({"v": "INT", "ts": "TIMESTAMP"}, time="ts")
+    >>> harness = OperatorHarness(Select("s", (("w", "v * 2"), ("ts", "ts")), "ts"), {"s": columns})
+    >>> harness.push("s", [{"v": 1, "ts": "2026-01-01 00:00:00"}, {"v": 2, "ts": "2026-01-01 00:00:01"}])
+    2
+    >>> harness.step(rows=1).column("w").to_pylist(), harness.step().column("w").to_pylist()
+    ([2], [4])
+    """
+
+    def __init__(
+        self, operator: Operator, streams: Mapping[str, StreamSchema], *, directory: str | Path | None = None
+    ) -> None:
+        self.operator = operator
+        self._logs: dict[str, _Log] = {
+            name: _MemoryStream(schema) if directory is None else _DiskStream(name, schema, Path(directory))
+            for name, schema in streams.items()
+        }
+        self._temporary = tempfile.TemporaryDirectory(prefix="anabranch-harness-")
+        self.scratch = Path(self._temporary.name)
+        self.work = Work()
+        """What all micro-batches so far have cost."""
+        self._batches: list[tuple[dict[str, Offset], dict[str, Offset]]] = []
+        self._answers: list[pa.Table] = []
+
+    # -- the streams ---------------------------------------------------------------------------
+
+    def push(self, stream: str, rows: Any) -> int:
+        """Append rows to a stream (anything `Database.append` takes); gives the number of the next row."""
+        return self._logs[stream].append(rows)
+
+    def advance(self, stream: str, time: int) -> None:
+        """A heartbeat: the stream's time has reached `time` (µs), though no row came."""
+        self._logs[stream].advance(time)
+
+    # -- micro-batches -------------------------------------------------------------------------
+
+    @property
+    def offsets(self) -> dict[str, Offset]:
+        """How far the operator has taken in each stream."""
+        return dict(self._batches[-1][1]) if self._batches else dict.fromkeys(self._logs, Offset())
+
+    def step(self, parallelism: int = 1, rows: int | None = None) -> pa.Table:
+        """Run one micro-batch up to the end of the streams, or `rows` rows further; gives its answer."""
+        start = self.offsets
+        end = {name: self._limited(name, start[name], rows) for name in start}
+        answer = self._run(start, end, parallelism)
+        self._batches.append((start, end))
+        self._answers.append(answer)
+        return answer
+
+    def run(self, parallelism: int = 1, rows: int | None = None) -> pa.Table:
+        """Run micro-batches until the streams are taken in; gives what they answered together."""
+        begin = len(self._answers)
+        while True:
+            at = self.offsets
+            self.step(parallelism, rows)
+            if self.offsets == at:
+                return self._together(self._answers[begin:])
+
+    def replay(self, parallelism: int = 1) -> pa.Table:
+        """Run the last micro-batch again, as Spark does after a failure; its answer must be the same."""
+        start, end = self._batches[-1]
+        answer = self._run(start, end, parallelism)
+        if not same(answer, self._answers[-1]):
+            raise ContractBroken(f"the micro-batch from {start} to {end} gave another answer the second time")
+        return answer
+
+    def answers(self) -> pa.Table:
+        """All answers so far."""
+        return self._together(self._answers)
+
+    # -- faults --------------------------------------------------------------------------------
+
+    def forget(self) -> None:
+        """Lose the scratch."""
+        shutil.rmtree(self.scratch)
+        self.scratch.mkdir()
+
+    def restart(self) -> None:
+        """Go on as a new process would: the operator from its JSON, the scratch from copies of its files."""
+        self.operator = operator_from_json(json.loads(json.dumps(self.operator.to_json())))
+        fresh = tempfile.TemporaryDirectory(prefix="anabranch-harness-")
+        shutil.copytree(self.scratch, fresh.name, dirs_exist_ok=True)
+        self._temporary.cleanup()
+        self._temporary, self.scratch = fresh, Path(fresh.name)
+        for log in self._logs.values():
+            log.reopen()
+
+    # -- how -----------------------------------------------------------------------------------
+
+    def _run(self, start: dict[str, Offset], end: dict[str, Offset], parallelism: int) -> pa.Table:
+        readers = {name: log.reader for name, log in self._logs.items()}
+        inputs = Inputs(readers, str(self.scratch))
+        answer = run_batch(self.operator, inputs, start, end, parallelism)
+        self.work.add(inputs.work)
+        return answer
+
+    def _limited(self, name: str, start: Offset, rows: int | None) -> Offset:
+        end = self._logs[name].end()
+        if rows is not None and end.row - start.row > rows:
+            end = self._logs[name].offset_at(start.row + rows, end)
+        return Offset(max(start.row, end.row), max(start.time, end.time))
+
+    def _together(self, tables: list[pa.Table]) -> pa.Table:
+        schema = self.operator.schema(Inputs({name: log.reader for name, log in self._logs.items()}))
+        return pa.concat_tables([schema.empty_table(), *tables])
+
+
+def run_batch(operator: Operator, inputs: Inputs, start: Offsets, end: Offsets, parallelism: int) -> pa.Table:
+    """Plan and run one micro-batch as Spark would, task after task, and check the operator's contract."""
+    schema = operator.schema(inputs)
+    needs = operator.needs(start)
+    guarded = replace(inputs, readers={n: _Guarded(r, needs[n]) for n, r in inputs.readers.items() if n in needs})
+    tasks = operator.plan(start, end, guarded, parallelism)
+    if len(tasks) > parallelism:
+        raise ContractBroken(f"{len(tasks)} tasks were planned, {parallelism} were allowed")
+    batches = []
+    for task in tasks:
+        for batch in operator.run(pickle.loads(pickle.dumps(task)), guarded):
+            if batch.schema != schema:
+                raise ContractBroken(f"a batch has the columns {batch.schema}, said were {schema}")
+            batches.append(batch)
+    answer = pa.Table.from_batches(batches, schema)
+    _check_time(operator, answer, start, end)
+    return answer
+
+
+def _check_time(operator: Operator, answer: pa.Table, start: Offsets, end: Offsets) -> None:
+    before, after = operator.reached(start), operator.reached(end)
+    if after < before:
+        raise ContractBroken(f"the answer had reached {before} and is back at {after}")
+    times = answer.column(operator.time).cast(pa.int64()).to_pylist()
+    if times != sorted(times):
+        raise ContractBroken("time goes back inside the answer")
+    if times and times[0] < before:
+        raise ContractBroken(f"an answer row has the time {times[0]}, the answer had reached {before} already")
+    if times and before == MIN_TIME and after == MIN_TIME:
+        raise ContractBroken("rows were answered, and the answer has reached no time")
+
+
+def same(one: pa.Table, other: pa.Table) -> bool:
+    """True if both hold the same rows, floats to the last bit (any NaN is the same)."""
+    return one.schema == other.schema and _bits(one) == _bits(other)
+
+
+def _bits(table: pa.Table) -> list[tuple[Any, ...]]:
+    columns = [[v.hex() if isinstance(v, float) else v for v in column.to_pylist()] for column in table.columns]
+    return list(zip(*columns, strict=True))
+
+
+class _Guarded:
+    """A log that has only the rows an operator said it still needs, as after retention."""
+
+    def __init__(self, reader: LogReader, floor: Floor) -> None:
+        self._reader = reader
+        self._floor = floor
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._reader.schema
+
+    @property
+    def time_column(self) -> str:
+        return self._reader.time_column
+
+    def read(self, start: int, end: int, columns: list[str] | None = None) -> pa.Table:
+        if start < end and start < self._least(end):
+            raise ContractBroken(f"row {start} is read, and was said not to be needed ({self._floor})")
+        return self._reader.read(start, end, columns)
+
+    def _least(self, end: int) -> int:
+        rows = [] if self._floor.row is None else [self._floor.row]
+        if self._floor.time is not None:
+            rows.append(self._reader.row_at_time(self._floor.time, end))
+        return min(rows, default=0)
+
+    def row_at_time(self, time: int, end: int) -> int:
+        return self._reader.row_at_time(time, end)
+
+    def first_row(self) -> int:
+        return self._reader.first_row()
+
+
+class _Log(Protocol):
+    """A stream as the harness keeps it."""
+
+    @property
+    def reader(self) -> LogReader: ...
+    def append(self, rows: Any) -> int: ...
+    def advance(self, time: int) -> None: ...
+    def end(self) -> Offset: ...
+    def offset_at(self, row: int, end: Offset) -> Offset: ...
+    def reopen(self) -> None: ...
+
+
+class _MemoryStream:
+    def __init__(self, schema: StreamSchema) -> None:
+        self.reader = MemoryLog(schema)
+        self._beat = MIN_TIME
+
+    def append(self, rows: Any) -> int:
+        return self.reader.append(rows)
+
+    def advance(self, time: int) -> None:
+        self._beat = max(self._beat, time)
+
+    def end(self) -> Offset:
+        end = self.reader.offset()
+        return Offset(end.row, max(end.time, self._beat))
+
+    def offset_at(self, row: int, end: Offset) -> Offset:
+        return self.reader.offset(row)
+
+    def reopen(self) -> None:
+        """Memory is all there is."""
+
+
+class _DiskStream:
+    def __init__(self, name: str, schema: StreamSchema, directory: Path) -> None:
+        self._storage = Storage(str(directory / name))
+        self._settings = Settings({"future_limit_seconds": 0}, environment={})
+        StreamInfo(name, schema).create(self._storage)
+        self._open()
+
+    def _open(self) -> None:
+        self._writer = StreamWriter(self._storage, self._settings, ManualClock())
+        self.reader = StreamReader(self._storage)
+
+    def append(self, rows: Any) -> int:
+        return self._writer.append(rows)
+
+    def advance(self, time: int) -> None:
+        self._writer.advance(time)
+
+    def end(self) -> Offset:
+        return self.reader.end()
+
+    def offset_at(self, row: int, end: Offset) -> Offset:
+        return self.reader.offset_at(row, end)
+
+    def reopen(self) -> None:
+        self._writer.close()
+        self._open()

@@ -1,0 +1,60 @@
+"""A stream's log in memory, to test operators without files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.operators.base import MIN_TIME, Offset
+from anabranch.schema import StreamSchema
+
+
+class MemoryLog:
+    """Rows of one stream; what operators ask of a log, they can ask of this.
+
+    >>> log = MemoryLog(StreamSchema.of({"v": "INT", "ts": "TIMESTAMP"}, time="ts"))
+    >>> log.append({"v": [1, 2], "ts": ["2026-01-01 00:00:00", "2026-01-01 00:00:01"]})
+    2
+    >>> log.read(1, 2, ["v"]).to_pydict()
+    {'v': [2]}
+    """
+
+    def __init__(self, schema: StreamSchema) -> None:
+        self._schema = schema
+        self._table: pa.Table = schema.arrow.empty_table()
+        self._times = np.zeros(0, np.int64)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema.arrow
+
+    @property
+    def time_column(self) -> str:
+        return self._schema.time
+
+    def append(self, data: Any) -> int:
+        """Add rows, which must not be older than those before; gives the number of rows so far."""
+        more = self._schema.conform(data)
+        times = more.column(self.time_column).cast(pa.int64()).to_numpy()
+        all_times = np.concatenate([self._times, times])
+        if np.any(np.diff(all_times) < 0):
+            raise ValueError("time went back")
+        self._table, self._times = pa.concat_tables([self._table, more]), all_times
+        return len(self._times)
+
+    def offset(self, row: int | None = None) -> Offset:
+        """The offset after a number of rows, by default all."""
+        row = self._table.num_rows if row is None else row
+        return Offset(row, int(self._times[row - 1]) if row else MIN_TIME)
+
+    def read(self, start: int, end: int, columns: list[str] | None = None) -> pa.Table:
+        rows = self._table.slice(start, max(end - start, 0))
+        return rows if columns is None else rows.select(columns)
+
+    def row_at_time(self, time: int, end: int) -> int:
+        return min(int(np.searchsorted(self._times, time, side="left")), end)
+
+    def first_row(self) -> int:
+        return 0

@@ -1,0 +1,36 @@
+"""Small tasks on Spark, which plans in a process of its own.
+
+Apart from `small_tasks`, because importing it loads pyspark.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anabranch.database import Database
+from anabranch.spark.engine import Engine
+from anabranch.spark.source import AnabranchSource
+from anabranch.testing.slt.small_tasks import lower_limits
+
+
+class SmallTasksSource(AnabranchSource):
+    """The source of `anabranch.spark.source` under the same name; whoever plans with it lowers the limits first."""
+
+    def reader(self, schema: Any) -> Any:
+        lower_limits()
+        return super().reader(schema)
+
+    def streamReader(self, schema: Any) -> Any:  # noqa: N802 - Spark's name
+        lower_limits()
+        return super().streamReader(schema)
+
+
+class SmallTasksDatabase(Database):
+    """A database whose micro-batches are cut into as many tasks as are allowed."""
+
+    def engine(self) -> Engine:
+        fresh = self._engine is None
+        engine = super().engine()
+        if fresh:
+            engine.session.spark.dataSource.register(SmallTasksSource)
+        return engine

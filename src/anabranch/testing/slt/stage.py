@@ -1,0 +1,75 @@
+"""Where a file is played: a database of its own, with a clock that only the file turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from anabranch.database import Database
+from anabranch.testing.clock import ManualClock
+from anabranch.testing.slt.cells import Rows, shown, table_of, time_of
+from anabranch.testing.sparkless import SparklessDatabase
+
+NOW = "2026-01-02 00:00:00"
+"""What the clock says when a file begins."""
+PATIENCE = 120.0
+"""How long a query may take to catch up, in seconds."""
+
+
+class Stage:
+    """A database that a file is played against; `play` says what the calls mean."""
+
+    def __init__(self, open_database: Callable[[ManualClock], Database], now: str = NOW) -> None:
+        self._open = open_database
+        self._clock = ManualClock(now)
+        self._db = open_database(self._clock)
+
+    def sql(self, text: str) -> Rows:
+        self.settle()
+        return shown(self._db.sql(text).table())
+
+    def push(self, stream: str, lines: tuple[str, ...], batch: int) -> None:
+        """Append rows; a batch that was pushed before is passed over."""
+        table = table_of(lines, self._db.catalog.schema(stream).arrow)
+        self._db.append(stream, table, producer="slt", batch=batch)
+
+    def flush(self, stream: str) -> None:
+        self._db.flush(stream)
+
+    def advance(self, stream: str, time: str) -> None:
+        self._db.advance(stream, time_of(time))
+
+    def clock(self, time: str) -> None:
+        self._clock.set(time)
+
+    def answers(self, query: str) -> Rows:
+        self._wait(query)
+        return shown(self._db.get_query(query).table())
+
+    def store(self, query: str) -> Rows:
+        self._wait(query)
+        return shown(self._db.get_query(query).store())
+
+    def settle(self) -> None:
+        """Until every running query has taken in what there is."""
+        for query in self._db.queries():
+            if query.status == "running":
+                self._wait(query.name)
+
+    def _wait(self, query: str) -> None:
+        if isinstance(self._db, SparklessDatabase):
+            self._db.catch_up()
+        found = self._db.get_query(query)
+        if found.status != "stopped":
+            found.wait(PATIENCE)
+
+    def restart(self) -> None:
+        """Close without releasing what streams hold back, as a kill would, and open again."""
+        for info in self._db.streams():
+            if info.origin == "append":
+                self._db.writer(info.name).close(release=False)
+        self._db.close()
+        self._db = self._open(self._clock)
+
+    def close(self) -> None:
+        self._db.close()
+

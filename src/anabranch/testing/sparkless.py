@@ -1,0 +1,215 @@
+"""A database whose standing queries run without Spark, in this process and only when told to.
+
+Statements, catalog, log and queries are the real ones; in Spark's place stands an engine that runs
+one micro-batch after the other, writes down offsets before and commits after, as Spark does, and can
+be told to be unkind: small micro-batches, several tasks, scratch lost, every batch delivered twice.
+What only Spark SQL can compute raises `NeedsSpark`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from anabranch.clock import Clock
+from anabranch.database import Database
+from anabranch.errors import AnabranchError
+from anabranch.log import Storage, StreamReader
+from anabranch.log.offset import Offset
+from anabranch.operators import operator_from_json
+from anabranch.operators.base import Inputs, Work
+from anabranch.spark.options import SourceOptions
+from anabranch.testing.harness import run_batch, same
+
+
+class NeedsSpark(Exception):
+    """The statement needs Spark SQL, and there is none here."""
+
+
+@dataclass(frozen=True)
+class Unkindness:
+    """What the engine does that an answer must not show."""
+
+    forget: bool = False
+    """The scratch is lost after every micro-batch."""
+    replay: bool = False
+    """Every micro-batch is run and delivered twice, as after a failure before its commit."""
+
+
+class SparklessDatabase(Database):
+    """A database to test with; `catch_up` runs its queries as far as their streams go."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        settings: Mapping[str, Any] | None = None,
+        clock: Clock | None = None,
+        unkindness: Unkindness | None = None,
+    ) -> None:
+        self._local = LocalEngine(unkindness or Unkindness())
+        super().__init__(path, settings=settings, clock=clock)
+
+    def engine(self) -> Any:
+        self._check()
+        return self._local
+
+    def catch_up(self) -> None:
+        """Run all queries until none has anything left to take in."""
+        self._local.catch_up()
+
+
+class LocalEngine:
+    """Stands where `anabranch.spark.engine.Engine` does."""
+
+    parallelism = 1
+
+    def __init__(self, unkindness: Unkindness) -> None:
+        self._unkindness = unkindness
+        self._running: list[LocalRunning] = []
+
+    def catch_up(self) -> None:
+        moved = True
+        while moved:
+            self._running = [r for r in self._running if r.alive]
+            moved = sum(running.step() for running in self._running) > 0
+
+    def run(
+        self,
+        options: SourceOptions,
+        residual_sql: str | None,
+        schema: pa.Schema,
+        checkpoint: Storage,
+        on_batch: Callable[[Any], None],
+        *,
+        available_now: bool = False,
+    ) -> LocalRunning:
+        if residual_sql is not None:
+            raise NeedsSpark(residual_sql)
+        running = LocalRunning(options, checkpoint, on_batch, self._unkindness)
+        self._running.append(running)
+        if available_now:
+            while running.step():
+                pass
+            running.stop()
+        return running
+
+    def read_once(self, options: SourceOptions) -> pa.Table:
+        end = {name: Offset(*offset) for name, offset in options.ends.items()}
+        readers = {name: StreamReader(Storage(path)) for name, path in options.streams.items()}
+        for reader in readers.values():
+            reader.refresh()
+        start = {name: Offset(reader.first_row()) for name, reader in readers.items()}
+        return run_batch(operator_from_json(options.operator), Inputs(readers), start, end, options.parallelism)
+
+    def collect(self, frame: pa.Table) -> pa.Table:
+        return frame
+
+    def answer_schema(self, options: SourceOptions, residual_sql: str) -> pa.Schema:
+        raise NeedsSpark(residual_sql)
+
+    def sql_once(self, sql: str, views: Mapping[str, SourceOptions]) -> pa.Table:
+        raise NeedsSpark(sql)
+
+    def stream(self, options: SourceOptions, residual_sql: str | None = None) -> Any:
+        raise NeedsSpark("a streaming DataFrame")
+
+
+@dataclass(frozen=True)
+class LocalBatch:
+    """A micro-batch's answer, as queries take it."""
+
+    number: int
+    rows: pa.Table
+    work: Work
+    offsets: tuple[dict[str, Offset], dict[str, Offset]]
+
+    def start(self) -> dict[str, Offset]:
+        return self.offsets[0] if self.number else {}
+
+    def end(self) -> dict[str, Offset]:
+        return self.offsets[1]
+
+
+class LocalRunning:
+    """A standing query inside the stand-in engine."""
+
+    def __init__(
+        self,
+        options: SourceOptions,
+        checkpoint: Storage,
+        on_batch: Callable[[LocalBatch], None],
+        unkindness: Unkindness,
+    ) -> None:
+        self._options = options
+        self._operator = operator_from_json(options.operator)
+        self._readers = {name: StreamReader(Storage(path)) for name, path in options.streams.items()}
+        self._checkpoint = checkpoint
+        self._on_batch = on_batch
+        self._unkindness = unkindness
+        self._failure: AnabranchError | None = None
+        self.alive = True
+        checkpoint.make()
+        self._number = 0
+        while checkpoint.exists(f"commit-{self._number}"):
+            self._number += 1
+
+    def failure(self) -> AnabranchError | None:
+        return self._failure
+
+    def stop(self) -> None:
+        self.alive = False
+
+    def step(self) -> bool:
+        """Run one micro-batch, if there is anything to take in."""
+        if not self.alive:
+            return False
+        start = self._offsets(self._number - 1)
+        end = self._offsets(self._number) if self._checkpoint.exists(f"offsets-{self._number}") else self._ends(start)
+        if end == start:
+            return False
+        self._checkpoint.write_json(f"offsets-{self._number}", end, durable=False)
+        try:
+            self._deliver(start, end)
+        except AnabranchError as problem:
+            self._failure, self.alive = problem, False
+            return False
+        self._checkpoint.write_json(f"commit-{self._number}", {}, durable=False)
+        self._number += 1
+        return True
+
+    def _deliver(self, start: dict[str, Offset], end: dict[str, Offset]) -> None:
+        batches = [self._batch(start, end) for _ in range(2 if self._unkindness.replay else 1)]
+        if not all(same(batch.rows, batches[0].rows) for batch in batches):
+            raise AssertionError(f"a micro-batch from {start} to {end} gave another answer the second time")
+        for batch in batches:
+            self._on_batch(batch)
+        if self._unkindness.forget and self._options.scratch is not None:
+            shutil.rmtree(self._options.scratch, ignore_errors=True)
+
+    def _batch(self, start: dict[str, Offset], end: dict[str, Offset]) -> LocalBatch:
+        inputs = Inputs(self._readers, self._options.scratch)
+        rows = run_batch(self._operator, inputs, start, end, self._options.parallelism)
+        return LocalBatch(self._number, rows, inputs.work, (start, end))
+
+    def _offsets(self, number: int) -> dict[str, Offset]:
+        saved = self._checkpoint.read_json(f"offsets-{number}")
+        if saved is None:
+            for reader in self._readers.values():
+                reader.refresh()
+            return {name: Offset(reader.first_row()) for name, reader in self._readers.items()}
+        return {name: Offset(*offset) for name, offset in saved.items()}
+
+    def _ends(self, start: dict[str, Offset]) -> dict[str, Offset]:
+        ends = {}
+        for name, reader in self._readers.items():
+            begin, end = start[name], reader.end()
+            if end.row - begin.row > self._options.batch_rows:
+                end = reader.offset_at(begin.row + self._options.batch_rows, end)
+            ends[name] = Offset(max(begin.row, end.row), max(begin.time, end.time))
+        return ends

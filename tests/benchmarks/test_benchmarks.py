@@ -1,0 +1,159 @@
+"""Every benchmark, tiny, through the code that makes the real figures."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from benchmarks import __main__ as command
+from benchmarks import append, pipeline
+from benchmarks.harness import Bar, Figure, Report, WrongAnswer, percentile
+from benchmarks.packets import START, WINDOW, Packets
+
+TINY: dict[str, Any] = {
+    "append": append.Sizes(rows=20_000, batch=1000, small_appends=20, small_rows=10),
+    "pipeline": pipeline.Sizes(rows=30_000, batch_rows=10_000, rounds=1, single_rows=5, feed_seconds=1),
+}
+FIGURES = {
+    "append": {
+        "append_rows_per_second",
+        "resident_growth",
+        "small_appends_per_second",
+        "small_append_p50",
+        "small_append_p99",
+    },
+    "pipeline": {
+        "whole_rows_per_second",
+        "steady_rows_per_second",
+        "fixed_cost_median",
+        "append_to_wait_median",
+        "latency_p50",
+        "latency_p99",
+        "fed_rows_per_second",
+    },
+}
+
+
+def run_tiny(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """Run the command as a user would, with sizes for a test, and give its last line."""
+    benchmark = command.BENCHMARKS[name]._replace(quick=TINY[name])
+    monkeypatch.setitem(command.BENCHMARKS, name, benchmark)
+    assert command.main([name, "--quick"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert {"benchmark", "quick", "peer", "sizes", "figures", "notes", "bars", "bars_met", "machine"} <= set(found)
+    assert set(found["figures"]) == FIGURES[name]
+    assert found["benchmark"] == name
+    assert found["machine"]["cores"] >= 1
+    assert len(found["machine"]["load_average_at_start"]) == 3
+    return found
+
+
+def test_every_benchmark_has_a_tiny_size() -> None:
+    assert set(TINY) == set(FIGURES) == set(command.BENCHMARKS)
+
+
+def test_append_says_its_figures(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    found = run_tiny("append", monkeypatch, capsys)
+    speed = found["figures"]["append_rows_per_second"]
+    assert speed["ratio"] == pytest.approx(speed["value"] / speed["peer"], rel=1e-3)
+    assert speed["met"] == (speed["ratio"] >= 0.7)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_pipeline_says_its_figures(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run_tiny("pipeline", monkeypatch, capsys)
+    assert found["figures"]["steady_rows_per_second"]["peer"] > 0
+    assert {"addBatch", "walCommit", "commitOffsets", "queryPlanning", "latestOffset"} <= set(
+        found["notes"]["fixed_cost_ms"]
+    )
+
+
+def test_a_wrong_answer_ends_without_figures(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Forgetful(append.PlainFiles):
+        def append(self, table: Any) -> None:
+            super().append(table.slice(1))
+
+    monkeypatch.setattr(append, "PlainFiles", Forgetful)
+    monkeypatch.setitem(command.BENCHMARKS, "append", command.BENCHMARKS["append"]._replace(quick=TINY["append"]))
+    assert command.main(["append", "--quick"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "wrong answer" in printed.err
+
+
+def test_the_answer_check_of_the_pipeline_sees_one_wrong_count() -> None:
+    packets = Packets(20_000, 1000, 40)
+    expected = packets.expected()
+    columns = _columns(expected)
+    pipeline._check("it", *columns, expected)
+    (key, count), *_ = expected.items()
+    with pytest.raises(WrongAnswer, match="not the"):
+        pipeline._check("it", *columns, {**expected, key: count + 1})
+    with pytest.raises(WrongAnswer, match="more than once"):
+        pipeline._check("it", *_columns(expected, twice=True), expected)
+
+
+def _columns(expected: dict[tuple[int, str], int], *, twice: bool = False) -> list[Any]:
+    import pyarrow as pa
+
+    rows = [(end, key, n) for (end, key), n in expected.items()] * (2 if twice else 1)
+    ends, keys, counts = (list(column) for column in zip(*rows, strict=True))
+    times = pa.array(ends, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+    return [pa.chunked_array([times]), pa.chunked_array([keys]), pa.chunked_array([counts])]
+
+
+def test_expected_counts_are_those_of_the_rows() -> None:
+    packets = Packets(5000, 700, 33)
+    counts: dict[tuple[int, str], int] = {}
+    for table in packets.batches():
+        for row in table.to_pylist():
+            end = (int(row["ts"].timestamp()) * 1_000_000 // WINDOW + 1) * WINDOW
+            if row["length"] > 100:
+                counts[end, row["saddr"]] = counts.get((end, row["saddr"]), 0) + 1
+    last = START + 33_000_000
+    assert packets.expected() == {key: n for key, n in counts.items() if key[0] <= last}
+
+
+def test_without_a_name_each_benchmark_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main([]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(command.BENCHMARKS)
+
+
+def test_the_json_file_holds_the_last_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = Report("nobody", replace(TINY["append"]), [Figure("speed", 3, "rows/s", peer=2, bar=Bar(1.4, "at least"))])
+    benchmark = command.BENCHMARKS["append"]._replace(run=lambda sizes: report)
+    monkeypatch.setitem(command.BENCHMARKS, "append", benchmark)
+    assert command.main(["append", "--json", str(tmp_path / "figures.json")]) == 0
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert (tmp_path / "figures.json").read_text() == line + "\n"
+    assert json.loads(line)["figures"]["speed"] == {
+        "value": 3.0, "unit": "rows/s", "peer": 2.0, "ratio": 1.5, "bar": "≥ 1.4", "met": True,
+    }  # fmt: skip
+
+
+def test_a_missed_bar_shows_in_the_table() -> None:
+    report = Report("nobody", TINY["append"], [Figure("cost", 300, "ms", bar=Bar(200, "at most"))])
+    console = Console(record=True, width=120, file=io.StringIO())
+    report.show("pipeline", {"cores": 2, "load_average_at_start": [0.5, 0, 0]}, console)
+    text = console.export_text()
+    assert "missed" in text
+    assert "≤ 200" in text
+
+
+@pytest.mark.parametrize(("share", "value"), [(0.5, 50), (0.99, 99), (1.0, 100), (0.001, 1)])
+def test_percentile_is_a_value_of_the_list(share: float, value: float) -> None:
+    assert percentile(range(100, 0, -1), share) == value

@@ -1,0 +1,74 @@
+"""What the shell offers at the cursor, marked | in these texts."""
+
+from __future__ import annotations
+
+import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+
+from anabranch.cli.completion import Names, SqlCompleter, candidates, quoted
+
+NAMES = Names(
+    {"packets": ("saddr", "length", "ts"), "rooms": ("room", "t"), "load": ("bytes", "_time"), "odd name": ("a b",)},
+    frozenset({"load"}),
+)
+
+
+def offered(text: str) -> list[str]:
+    before, after = text.split("|")
+    return [word for word, _ in candidates(before, after, NAMES)]
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("sel|", "SELECT"),
+        ("SELECT * FROM pa|", "packets"),
+        ("SELECT * FROM |", "load"),
+        ("INSERT INTO r|", "rooms"),
+        ("SUBSCRIBE TO l|", "load"),
+        ("DROP QUERY l|", "load"),
+        ("SELECT sa| FROM packets", "saddr"),
+        ("SELECT saddr, le| FROM packets", "length"),
+        ("SELECT * FROM packets WHERE sa|", "saddr"),
+        ("SELECT * FROM packets, ro|", "rooms"),
+        ("SELECT p.l| FROM packets p", "length"),
+        ("SELECT packets.s| FROM packets", "saddr"),
+        ("SELECT * FROM packets WINDOW = INTERVAL 10 se|", "SECOND"),
+        ("SELECT coun| FROM packets", "count"),
+        ("CREATE CONTIN|", "CONTINUOUS QUERY"),
+        ("SELECT * FROM odd|", "`odd name`"),
+    ],
+)
+def test_the_first_offer_fits_the_place(text: str, first: str) -> None:
+    assert offered(text)[0] == first
+
+
+@pytest.mark.parametrize("text", ["SELECT 'sel|", "-- sel|", "/* sel|", "SELECT 'it''s sel|", ""])
+def test_nothing_is_offered_inside_quotes_and_comments(text: str) -> None:
+    assert offered(text + ("" if "|" in text else "|")) == []
+
+
+def test_columns_of_other_streams_are_not_offered() -> None:
+    assert "room" not in offered("SELECT r| FROM packets")
+    assert offered("SELECT x.s| FROM packets p") == []
+
+
+def test_the_whole_word_is_not_offered_again() -> None:
+    assert "packets" not in offered("SELECT * FROM packets|")
+
+
+def test_keywords_follow_the_case_that_is_typed() -> None:
+    completer = SqlCompleter(lambda: NAMES)
+    event = CompleteEvent(text_inserted=True)
+
+    def words(text: str) -> list[str]:
+        return [c.text for c in completer.get_completions(Document(text), event)]
+
+    assert words("sel") == ["select"]
+    assert words("SEL") == ["SELECT"]
+    assert words("") == []
+
+
+def test_odd_names_are_quoted() -> None:
+    assert [quoted(n) for n in ("plain_1", "a b", "tick`s", "1st")] == ["plain_1", "`a b`", "`tick``s`", "`1st`"]

@@ -1,0 +1,396 @@
+"""The exact words of errors about SQL, with line and column."""
+
+from __future__ import annotations
+
+import pytest
+
+from anabranch.errors import AnabranchError
+from anabranch.sql import parse, plan_once, plan_standing
+from anabranch.sql.statements import SelectOnce
+from tests.sql.conftest import find_stream
+
+WRONG_TEXTS = [
+    (
+        "SELEC 1",
+        'NOT_IN_THE_LANGUAGE (line 1, column 1) "SELEC" does not begin a statement. Hint: did you mean "SELECT"?',
+    ),
+    (
+        "SELECT 'abc",
+        "SYNTAX_ERROR (line 1, column 8) this string is not closed",
+    ),
+    (
+        "SELECT 1;\nSELECT `ab",
+        "SYNTAX_ERROR (line 2, column 8) this quoted name is not closed",
+    ),
+    (
+        "SELECT 1 /* no end",
+        "SYNTAX_ERROR (line 1, column 10) this comment is not closed",
+    ),
+    (
+        "SELECT (1",
+        "SYNTAX_ERROR (line 1, column 10) expected ), the query ends here",
+    ),
+    (
+        "SELECT a b c",
+        'SYNTAX_ERROR (line 1, column 12) "c" was not expected here',
+    ),
+    (
+        "SELECT a,\n  b FROM\n  packets WHERE",
+        "SYNTAX_ERROR (line 3, column 16) the query is not complete",
+    ),
+    (
+        "SET x = 1",
+        'NOT_IN_THE_LANGUAGE (line 1, column 1) "SET" does not begin a statement. Hint: did you mean "SELECT"?',
+    ),
+    (
+        "DROP TABLE x",
+        "NOT_IN_THE_LANGUAGE (line 1, column 6) DROP TABLE is not available. Hint: write DROP STREAM or DROP QUERY",
+    ),
+    (
+        "CREATE VIEW v AS SELECT 1",
+        'NOT_IN_THE_LANGUAGE (line 1, column 8) "CREATE VIEW" does not begin a statement. Hint: there '
+        "are: CREATE STREAM, CREATE STREAM AS, CREATE CONTINUOUS QUERY",
+    ),
+    (
+        "CREATE STREAM s",
+        "SYNTAX_ERROR (line 1, column 16) expected (column TYPE, …) or AS SELECT …, the statement ends here",
+    ),
+    (
+        "CREATE STREAM s (a FOO)",
+        "TYPE_NOT_SUPPORTED (line 1, column 20) type FOO cannot be the type of a stream's column. Hint: "
+        "use one of BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, STRING, BINARY, DATE, "
+        "TIMESTAMP, DECIMAL(p, s)",
+    ),
+    (
+        "CREATE STREAM s (a INT, A INT)",
+        'COLUMN_EXISTS (line 1, column 25) column "A" is declared twice',
+    ),
+    (
+        "CREATE STREAM s (a INT) TIMESTAMP BY b",
+        'COLUMN_NOT_FOUND (line 1, column 38) time column "b" is not among the columns. Hint: there are: a',
+    ),
+    (
+        "CREATE STREAM s (ab INT) TIMESTAMP BY ab",
+        'TIME_TYPE_MISMATCH (line 1, column 39) time column "ab" is INT, it must be TIMESTAMP',
+    ),
+    (
+        "CREATE STREAM s (a INT) ALLOW SKEW 5",
+        'SYNTAX_ERROR (line 1, column 36) expected INTERVAL, got "5"',
+    ),
+    (
+        "CREATE STREAM s (a INT) FROM mqtt OPTIONS (host 'x')",
+        'SOURCE_NOT_AVAILABLE (line 1, column 30) there is no source of kind "mqtt". Hint: create the '
+        "stream without FROM and append to it",
+    ),
+    (
+        "CREATE STREAM a.b (c INT)",
+        "SYNTAX_ERROR (line 1, column 16) a name that holds a dot needs backticks. Hint: write `a.b`",
+    ),
+    (
+        "CREATE SENSORS s (a INT)",
+        "NOT_IN_THE_LANGUAGE (line 1, column 1) CREATE SENSORS is not available. Hint: declare a stream "
+        "for each sensor with CREATE STREAM",
+    ),
+    (
+        "INSERT INTO s VALUES (1 + 1)",
+        'VALUE_NOT_PLAIN (line 1, column 25) a value ends before "+". Hint: VALUES takes literals, CAST '
+        "of a literal, NULL and current_timestamp(); nothing is computed",
+    ),
+    (
+        "INSERT INTO s VALUES (upper('a'))",
+        'VALUE_NOT_PLAIN (line 1, column 23) expected a value, got "upper". Hint: VALUES takes '
+        "literals, CAST of a literal, NULL and current_timestamp(); nothing is computed",
+    ),
+    (
+        "INSERT INTO s VALUES (1, 2), (1)",
+        "VALUES_MISMATCH (line 1, column 30) this row has 1 value, the first has 2",
+    ),
+    (
+        "INSERT INTO s (a) VALUES (1, 2)",
+        "VALUES_MISMATCH (line 1, column 26) 1 column for 2 values",
+    ),
+    (
+        "INSERT INTO s VALUES (TIMESTAMP 'noon')",
+        "VALUE_NOT_CAST (line 1, column 23) 'noon' is not a TIMESTAMP",
+    ),
+    (
+        "INSERT INTO s SELECT 1",
+        "NOT_IN_THE_LANGUAGE (line 1, column 15) INSERT INTO … SELECT is not available. Hint: write "
+        "CREATE STREAM … AS SELECT …, which also keeps up",
+    ),
+    (
+        "SELECT count(*) FROM s WINDOW = INTERVAL 1 MONTH",
+        "INTERVAL_NOT_FIXED (line 1, column 44) a month has no fixed length. Hint: use WEEKS, DAYS, "
+        "HOURS, MINUTES or SECONDS",
+    ),
+    (
+        "SELECT count(*) FROM s WINDOW = 5",
+        "SYNTAX_ERROR (line 1, column 34) expected ROWS, the statement ends here. Hint: write WINDOW = "
+        "1000 ROWS, or WINDOW = INTERVAL 10 SECONDS",
+    ),
+    (
+        "SELECT count(*) FROM s WINDOW = 0 ROWS",
+        "SYNTAX_ERROR (line 1, column 33) a window of 0 rows cannot be. Hint: use a whole number from 1",
+    ),
+    (
+        "SELECT count(*) FROM s WINDOW = INTERVAL 1 MINUT",
+        'SYNTAX_ERROR (line 1, column 44) "MINUT" is not a unit of time. Hint: did you mean "MINUTE"?',
+    ),
+    (
+        "SELECT count(*) FROM s WINDOW = INTERVAL 1 MINUTE SLIDE 5 ROWS",
+        "WINDOW_UNITS_DIFFER (line 1, column 57) the window and its slide must both be time or both ROWS",
+    ),
+    (
+        "SELECT count(*) FROM s WINDOW = INTERVAL 1 MINUTE SLIDE INTERVAL 1 HOUR",
+        "WINDOW_LEAVES_GAPS (line 1, column 57) the slide is longer than the window, so some rows would "
+        "never be seen. Hint: make the slide at most as long as the window",
+    ),
+    (
+        "SELECT * FROM (SELECT count(*) FROM s WINDOW = 5 ROWS)",
+        "NOT_IN_THE_LANGUAGE (line 1, column 39) a subquery cannot have a WINDOW. Hint: make the inner "
+        "query a stream with CREATE STREAM … AS SELECT …",
+    ),
+    (
+        "SELECT a.x FROM a, b WINDOW(a, b) = INTERVAL 5 MINUTES",
+        "NOT_IN_THE_LANGUAGE (line 1, column 22) a window between two streams is not available. Hint: a "
+        "standing query reads one stream; write WINDOW = …",
+    ),
+    (
+        "SUBSCRIBE TO q FROM now",
+        'SYNTAX_ERROR (line 1, column 21) expected the number of the first answer, got "now"',
+    ),
+    (
+        "EXPLAIN SHOW STREAMS",
+        'SYNTAX_ERROR (line 1, column 9) expected SELECT …, CREATE CONTINUOUS QUERY … or QUERY name, got "SHOW"',
+    ),
+    (
+        "SHOW TABLES",
+        'NOT_IN_THE_LANGUAGE (line 1, column 6) "SHOW TABLES" does not begin a statement. Hint: there '
+        "are: SHOW STREAMS, SHOW QUERIES",
+    ),
+    (
+        "SELECT :a",
+        "NOT_IN_THE_LANGUAGE (line 1, column 8) parameters and paths cannot be used in a query",
+    ),
+    (
+        "SHOW STREAMS now",
+        'SYNTAX_ERROR (line 1, column 14) "now" was not expected here. Hint: end the statement with ;',
+    ),
+]
+
+REFUSED_AS_STANDING = [
+    (
+        "SELECT a FROM nope",
+        'STREAM_NOT_FOUND (line 1, column 15) stream "nope" does not exist. Hint: there are: logins, '
+        "packets, packets.rejects, ptb, x.y",
+    ),
+    (
+        "SELECT a FROM packet",
+        'STREAM_NOT_FOUND (line 1, column 15) stream "packet" does not exist. Hint: did you mean "packets"?',
+    ),
+    (
+        "SELECT lenth FROM packets",
+        'COLUMN_NOT_FOUND (line 1, column 8) column "lenth" is not in stream "packets". Hint: did you mean "length"?',
+    ),
+    (
+        "SELECT x.saddr FROM packets p",
+        'COLUMN_NOT_FOUND (line 1, column 8) "x.saddr" is not a column of "p". Hint: columns are '
+        "written name or p.name",
+    ),
+    (
+        "SELECT saddr, saddr FROM packets",
+        'COLUMN_EXISTS (line 1, column 15) column "saddr" comes twice in the answer. Hint: give one of '
+        "them another name with AS",
+    ),
+    (
+        "SELECT length AS _time FROM packets",
+        'COLUMN_RESERVED (line 1, column 8) column "_time" is kept for the time. Hint: give it another name with AS',
+    ),
+    (
+        "SELECT saddr FROM packets WHERE length",
+        "CONDITION_NOT_BOOLEAN (line 1, column 33) the condition length is INT, it must be BOOLEAN",
+    ),
+    (
+        "SELECT count(*) FROM packets",
+        'AGGREGATE_UNBOUNDED (line 1, column 8) count() over "packets" would never be finished, and its '
+        "groups would be kept forever. Hint: add WINDOW = INTERVAL … after FROM",
+    ),
+    (
+        "SELECT saddr, count(*)\nFROM packets\nWINDOW = 5 ROWS",
+        'COLUMN_NOT_GROUPED (line 1, column 8) column "saddr" has many values in a group. Hint: add '
+        "saddr to GROUP BY, or put it in an aggregate such as max()",
+    ),
+    (
+        "SELECT count(DISTINCT saddr) FROM packets WINDOW = 5 ROWS",
+        "AGGREGATE_NOT_AVAILABLE (line 1, column 8) count(DISTINCT …) cannot be computed over windows. "
+        "Hint: there are: avg, count, max, min, stddev, stddev_pop, sum, var_pop, variance, without "
+        "DISTINCT",
+    ),
+    (
+        "SELECT median(length) FROM packets WINDOW = 100000 ROWS SLIDE 1000 ROWS",
+        "AGGREGATE_NOT_AVAILABLE (line 1, column 8) median() cannot be computed over windows. Hint: "
+        "there are: avg, count, max, min, stddev, stddev_pop, sum, var_pop, variance",
+    ),
+    (
+        "SELECT sum(saddr) FROM packets WINDOW = 5 ROWS",
+        "AGGREGATE_TYPE_MISMATCH (line 1, column 12) sum of STRING was asked for, it needs a number",
+    ),
+    (
+        "SELECT sum(sum(length)) FROM packets WINDOW = 5 ROWS",
+        "AGGREGATE_MISPLACED (line 1, column 12) an aggregate cannot hold another",
+    ),
+    (
+        "SELECT saddr FROM packets WHERE sum(length) > 3",
+        "AGGREGATE_MISPLACED (line 1, column 33) WHERE cannot hold an aggregate. Hint: use HAVING",
+    ),
+    (
+        "SELECT * FROM packets WINDOW = 5 ROWS",
+        "WINDOW_WITHOUT_AGGREGATE (line 1, column 8) a window is there to be aggregated, and nothing in "
+        "the select list is. Hint: leave WINDOW out, or select an aggregate such as count(*)",
+    ),
+    (
+        "SELECT sum(soundex(saddr)) FROM packets WINDOW = 5 ROWS",
+        "EXPRESSION_NOT_EVALUABLE_IN_WINDOW (line 1, column 12) soundex(saddr) cannot be computed "
+        "inside a window. Detail: SOUNDEX(saddr): it is not evaluated here. Hint: put the expression in "
+        "a CREATE STREAM … AS SELECT … first and aggregate over that stream",
+    ),
+    (
+        "SELECT count(*) FROM packets GROUP BY getminute(id)",
+        "WINDOW_NOT_OVER_TIME (line 1, column 39) getminute() takes the stream's time column, ts",
+    ),
+    (
+        "SELECT count(*) FROM packets WINDOW = 5 ROWS GROUP BY 7",
+        "SYNTAX_ERROR (line 1, column 55) there is no column 7 in the select list",
+    ),
+    (
+        "SELECT count(*) FROM packets WINDOW = INTERVAL 1 DAY GROUP BY getminute(ts)",
+        "SYNTAX_ERROR (line 1, column 63) WINDOW and getminute(ts) both say what the window is. Hint: "
+        "leave one of them out",
+    ),
+    (
+        "SELECT saddr FROM packets ORDER BY saddr",
+        "NOT_IN_THE_LANGUAGE (line 1, column 27) a standing query answers in the order of time. Hint: "
+        "leave ORDER BY out, and order when you ask once",
+    ),
+    (
+        "SELECT saddr FROM packets LIMIT 3",
+        "NOT_IN_THE_LANGUAGE (line 1, column 27) a standing query has no last row to stop at. Hint: "
+        "leave LIMIT out, or ask once with SELECT",
+    ),
+    (
+        "SELECT DISTINCT saddr FROM packets",
+        "NOT_IN_THE_LANGUAGE (line 1, column 8) DISTINCT would keep every row ever seen. Hint: write "
+        "GROUP BY with WINDOW = INTERVAL … after FROM",
+    ),
+    (
+        "SELECT saddr FROM packets UNION ALL SELECT saddr FROM packets",
+        "NOT_IN_THE_LANGUAGE (line 1, column 27) a standing query cannot have UNION. Hint: make each "
+        "part a standing query of its own",
+    ),
+    (
+        "WITH a AS (SELECT 1) SELECT saddr FROM packets",
+        "NOT_IN_THE_LANGUAGE (line 1, column 1) WITH cannot be used in a standing query. Hint: make "
+        "each step a stream with CREATE STREAM … AS SELECT …",
+    ),
+    (
+        "SELECT a.id FROM packets a JOIN ptb b ON a.id = b.id",
+        "NOT_IN_THE_LANGUAGE (line 1, column 33) a standing query reads one stream. Hint: ask once with "
+        "SELECT, or join what the streams' queries answer",
+    ),
+    (
+        "SELECT row_number() OVER (ORDER BY ts) FROM packets",
+        "NOT_IN_THE_LANGUAGE (line 1, column 8) window functions cannot be used in a standing query. "
+        "Hint: aggregate with WINDOW = INTERVAL … after FROM",
+    ),
+    (
+        "SELECT saddr FROM packets WHERE id IN (SELECT id FROM ptb)",
+        "NOT_IN_THE_LANGUAGE (line 1, column 47) a standing query cannot hold a subquery. Hint: make "
+        "the inner query a stream with CREATE STREAM … AS SELECT …",
+    ),
+    (
+        "SELECT id FROM (SELECT id FROM packets)",
+        "NOT_IN_THE_LANGUAGE (line 1, column 24) a standing query cannot read a subquery. Hint: make "
+        "the inner query a stream with CREATE STREAM … AS SELECT …",
+    ),
+    (
+        "SELECT 1",
+        "NOT_IN_THE_LANGUAGE (line 1, column 8) a standing query reads a stream. Hint: add FROM with a stream's name",
+    ),
+    (
+        "SELECT now() FROM packets",
+        "FUNCTION_NOT_REPEATABLE (line 1, column 8) now() gives another answer each time, so a standing "
+        "query could not be repeated after a failure. Hint: use a column of the stream, such as its time",
+    ),
+    (
+        "SELECT reflect('a', 'b') FROM packets",
+        'FUNCTION_NOT_ALLOWED (line 1, column 8) function "reflect" cannot be used. Hint: did you mean "repeat"?',
+    ),
+    (
+        "SELECT summ(length) FROM packets",
+        'FUNCTION_NOT_ALLOWED (line 1, column 8) function "summ" cannot be used. Hint: did you mean "sum"?',
+    ),
+    (
+        "SELECT * FROM csv.`/etc/passwd`",
+        'TABLE_NOT_ALLOWED (line 1, column 15) "csv./etc/passwd" is not a stream. Hint: only streams '
+        "can be read; quote a name that holds a dot with backticks as a whole",
+    ),
+    (
+        "SELECT * FROM range(10)",
+        'TABLE_NOT_ALLOWED (line 1, column 15) "range" is not a stream. Hint: FROM takes names of '
+        "streams, no functions",
+    ),
+]
+
+REFUSED_ONCE = [
+    (
+        "SELECT lenth FROM packets",
+        'COLUMN_NOT_FOUND (line 1, column 8) column "lenth" is not in the streams of this query. Hint: '
+        'did you mean "length"?',
+    ),
+    (
+        "SELECT user AS user FROM packets",
+        'COLUMN_NOT_FOUND (line 1, column 8) column "user" is not in the streams of this query. Hint: '
+        "there are: daddr, id, length, saddr, ts",
+    ),
+    (
+        "SELECT * FROM packets TABLESAMPLE (10 PERCENT)",
+        "NOT_IN_THE_LANGUAGE (line 1, column 15) a stream cannot be read with sample",
+    ),
+    (
+        "SELECT `${env:HOME}` FROM packets",
+        'NAME_NOT_ALLOWED (line 1, column 8) the name "${env:HOME}" cannot be used in a query',
+    ),
+]
+
+
+def said(action: object, *arguments: object) -> str:
+    assert callable(action)
+    with pytest.raises(AnabranchError) as caught:
+        action(*arguments)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "error"), WRONG_TEXTS)
+def test_a_text_that_cannot_be_read(text: str, error: str) -> None:
+    assert said(parse, text) == error
+
+
+@pytest.mark.parametrize(("text", "error"), REFUSED_AS_STANDING)
+def test_a_standing_query_that_is_refused(text: str, error: str) -> None:
+    (statement,) = parse(text)
+    assert isinstance(statement, SelectOnce)
+    assert said(plan_standing, statement.select, find_stream) == error
+
+
+@pytest.mark.parametrize(("text", "error"), REFUSED_ONCE)
+def test_a_one_time_query_that_is_refused(text: str, error: str) -> None:
+    (statement,) = parse(text)
+    assert isinstance(statement, SelectOnce)
+    assert said(plan_once, statement.select, find_stream) == error
+
+
+def test_the_place_is_in_the_whole_text() -> None:
+    text = "SHOW STREAMS;\n\nCREATE CONTINUOUS QUERY q AS\n  SELECT saddr, nope FROM packets;"
+    statement = parse(text)[1]
+    error = said(plan_standing, statement.select, find_stream)  # type: ignore[attr-defined]
+    assert error.startswith('COLUMN_NOT_FOUND (line 4, column 17) column "nope" is not in stream "packets"')

@@ -1,0 +1,95 @@
+"""Every expression that is accepted gives what Spark gives: the same type, the same values, to the bit."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from anabranch.expressions import NotEvaluable, compile
+from tests.expressions import nasty
+from tests.expressions.generate import Generator
+
+pytestmark = pytest.mark.spark
+
+LISTED = [
+    line
+    for line in (Path(__file__).parent / "accepted.txt").read_text().splitlines()
+    if line.strip() and not line.startswith("#")
+]
+COLUMNS_PER_SELECT = 50
+SEEDS = (1, 2, 3)
+PER_SEED = 150
+
+
+@pytest.fixture(scope="module")
+def plain_spark(spark: Any) -> Iterator[Any]:
+    """A session of its own on the shared Spark, with the settings the meaning is defined by."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.ansi.enabled", "false")
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.createDataFrame(nasty.table().combine_chunks()).createOrReplaceTempView("nasty")
+    yield session
+    session.catalog.dropTempView("nasty")
+
+
+def bits(values: pa.Array) -> pa.Array:
+    """Floating values as something in which -0.0 is not 0.0 and one NaN equals another."""
+    if not pa.types.is_floating(values.type):
+        return values
+    whole = pa.int32() if values.type.bit_width == 32 else pa.int64()
+    plain = pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), values.type), values)
+    return pa.concat_arrays([plain]).view(whole)
+
+
+def flat(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def differences(spark: Any, expressions: list[str]) -> list[str]:
+    """What is wrong, one line per expression that differs."""
+    table, wrong = nasty.table(), []
+    for start in range(0, len(expressions), COLUMNS_PER_SELECT):
+        part = expressions[start : start + COLUMNS_PER_SELECT]
+        select = ", ".join(f"{sql} AS c{n}" for n, sql in enumerate(part))
+        answer = spark.sql(f"SELECT {select} FROM nasty").toArrow()
+        for n, sql in enumerate(part):
+            compiled = compile(sql, table.schema)
+            mine, theirs = flat(compiled.evaluate(table)), flat(answer.column(n))
+            if not (compiled.type.equals(mine.type) and mine.type.equals(theirs.type)):
+                wrong.append(f"{sql}: said {compiled.type}, gave {mine.type}, Spark {theirs.type}")
+            elif len(mine) != len(theirs):
+                wrong.append(f"{sql}: {len(mine)} rows, Spark {len(theirs)}")
+            elif not bits(mine).equals(bits(theirs)):
+                row = next(r for r in range(len(mine)) if not bits(mine.slice(r, 1)).equals(bits(theirs.slice(r, 1))))
+                inputs = {name: table.column(name)[row] for name in compiled.columns}
+                wrong.append(f"{sql}: row {row} {mine[row]!r}, Spark {theirs[row]!r} with {inputs}")
+    return wrong
+
+
+def test_listed_expressions_equal_spark(plain_spark: Any) -> None:
+    wrong = differences(plain_spark, LISTED)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_expressions_equal_spark(plain_spark: Any, seed: int) -> None:
+    generator = Generator(random.Random(seed))
+    expressions: list[str] = []
+    refused = 0
+    while len(expressions) < PER_SEED:
+        sql = generator.expression()
+        try:
+            compile(sql, nasty.table().schema)
+        except NotEvaluable:
+            refused += 1
+            continue
+        expressions.append(sql)
+    assert refused < PER_SEED, "the generator should mostly write what is evaluated"
+    wrong = differences(plain_spark, expressions)
+    assert not wrong, "\n".join(wrong)

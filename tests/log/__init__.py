@@ -1,0 +1,1 @@
+"""Tests of the segment log; none of them needs Spark."""

@@ -1,0 +1,81 @@
+"""Whatever is typed, the answer is statements or an error of ours."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anabranch.errors import AnabranchError
+from anabranch.sql import is_complete, parse, plan_once, plan_standing
+from anabranch.sql.statements import CreateQuery, SelectOnce
+from tests.sql.conftest import find_stream
+
+VALID = [
+    "CREATE STREAM packets (saddr STRING, id BIGINT, ts TIMESTAMP) TIMESTAMP BY ts ALLOW SKEW INTERVAL 2 SECONDS",
+    "CREATE CONTINUOUS QUERY q AS SELECT saddr, count(*) AS n FROM packets WINDOW = INTERVAL 1 MINUTE GROUP BY saddr",
+    "INSERT INTO s (a, b) VALUES (1, 'it''s'), (CAST('5' AS INT), TIMESTAMP '2026-01-01 00:00:00')",
+    "SELECT sum(length) AS load FROM PTb GROUP BY getminute(ts) HAVING sum(length) > 1000000",
+    "WITH a AS (SELECT id FROM packets) SELECT * FROM a JOIN packets p ON a.id = p.id ORDER BY 1 LIMIT 3",
+    "SELECT saddr, length * 2 AS l FROM packets WHERE length BETWEEN 1 AND 9 AND saddr LIKE 'a%'",
+    "EXPLAIN FORMAT JSON SELECT `a b.c``d` FROM logins",
+    "SUBSCRIBE TO q FROM 12; DROP STREAM IF EXISTS s; DESCRIBE QUERY q",
+    "SELECT CASE WHEN id = 1 THEN 'a' END, array(1, 2)[0], transform(array(1), x -> x + 1) FROM packets",
+]
+WORDS = """
+SELECT FROM WINDOW = INTERVAL 1 MINUTE ROWS SLIDE GROUP BY ( ) , . ; ' " ` -- /* */ packets id count(*) * + - NULL
+CREATE STREAM AS VALUES INSERT INTO ${x} : ? @ [ ] { } -> :: CAST( WITH UNION OVER CASE WHEN END 1e 0x \\ LATERAL
+VIEW TIMESTAMP DATE JOIN ON USING EXISTS IN LIKE NOT BETWEEN AND window( getminute(ts) length ts
+"""
+PIECES = st.sampled_from(WORDS.split())
+
+
+def try_everything(text: str) -> None:
+    is_complete(text)
+    with contextlib.suppress(AnabranchError):
+        for statement in parse(text):
+            if isinstance(statement, SelectOnce | CreateQuery):
+                for plan in (plan_standing, plan_once):
+                    with contextlib.suppress(AnabranchError):
+                        plan(statement.select, find_stream)
+
+
+@pytest.mark.parametrize("text", VALID)
+def test_the_texts_that_are_mutated_are_valid(text: str) -> None:
+    assert parse(text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=80))
+def test_any_text(text: str) -> None:
+    try_everything(text)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(PIECES, max_size=20))
+def test_any_words(words: list[str]) -> None:
+    try_everything(" ".join(words))
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.sampled_from(VALID), st.data())
+def test_mutated_statements(text: str, data: st.DataObject) -> None:
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(text)))
+        cut = data.draw(st.integers(0, 6))
+        text = text[:at] + data.draw(st.one_of(st.text(max_size=3), PIECES)) + text[at + cut :]
+    try_everything(text)
+
+
+@pytest.mark.parametrize("opening", ["(", "[", "array(", "SELECT (", "NOT ", "- ", "CASE WHEN ", "a.", "x -> "])
+def test_deep_nesting_is_an_error_not_a_crash(opening: str) -> None:
+    try_everything("SELECT " + opening * 3000 + "1 FROM packets")
+
+
+@pytest.mark.parametrize("count", [400, 1500])
+def test_long_chains_are_no_crash(count: int) -> None:
+    try_everything("SELECT " + " + ".join(["length"] * count) + " AS x FROM packets")
+    try_everything("SELECT id FROM packets WHERE " + " OR ".join(f"id = {i}" for i in range(count)))
+    try_everything("SELECT id FROM packets WHERE " + " AND ".join(f"id <> {i}" for i in range(count)))

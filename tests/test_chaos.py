@@ -1,0 +1,19 @@
+"""Nothing acknowledged is lost and nothing comes twice, however often the system is killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import chaos
+
+
+@pytest.mark.spark
+@pytest.mark.chaos
+@pytest.mark.timeout(900)
+def test_rows_and_answers_survive_kill_minus_9_of_the_whole_system(tmp_path: Path) -> None:
+    counted = chaos.run(rounds=8, seed=2026, place=tmp_path)
+    assert counted["rows"] > 0
+    assert counted["load"] > 0
+    assert counted["again"] > 0
