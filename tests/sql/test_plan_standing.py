@@ -270,3 +270,15 @@ def test_the_planned_schema_is_the_operators(text: str, lookup: Lookup) -> None:
     operator_schema = found.operator.schema(Inputs(readers))  # type: ignore[arg-type]
     assert found.schema.arrow.equals(operator_schema), (found.schema.arrow, operator_schema)
     assert found.operator.time == found.schema.time == found.time
+
+
+def test_an_interval_of_two_units_stays_whole(lookup: Lookup) -> None:
+    found = plan("SELECT id, ts FROM packets WHERE ts > TIMESTAMP '2026-01-03' - INTERVAL 1 DAY 2 HOURS", lookup)
+    assert isinstance(found.operator, Select)
+    assert found.operator.filter is not None
+    assert "- (INTERVAL '1' DAY + INTERVAL '2' HOURS)" in found.operator.filter
+
+
+def test_a_slide_longer_than_its_window_is_planned_as_it_says(lookup: Lookup) -> None:
+    found = windowed("SELECT count(*) FROM packets WINDOW = INTERVAL 1 MINUTE SLIDE INTERVAL 2 MINUTES", lookup)
+    assert (found.size, found.slide) == (MINUTE, 2 * MINUTE)

@@ -70,7 +70,7 @@ class Catalog:
     # -- streams -----------------------------------------------------------------------------
 
     def stream_storage(self, name: str) -> Storage:
-        if name.lower().endswith(REJECTS) and not self._has_stream(name):
+        if name.lower().endswith(REJECTS):
             return self.stream_storage(name[: -len(REJECTS)]).child("rejects")
         return self.root.child("streams", _directory(name))
 
@@ -103,6 +103,8 @@ class Catalog:
 
     def create_stream(self, info: StreamInfo) -> None:
         storage = self.root.child("streams", _directory(info.name))
+        if info.name.lower().endswith(REJECTS):
+            raise CatalogError("NAME_NOT_ALLOWED", f'"{info.name}" would be the name of the rejects of another stream')
         with self._lock():
             if storage.exists(INFO):
                 raise CatalogError(

@@ -26,7 +26,7 @@ class Bound:
 
 def bind(sql: str, schema: pa.Schema) -> Bound:
     """The expression `sql` over tables with the columns of `schema`."""
-    if sql in schema.names:
+    if sql.isidentifier() and sql in schema.names:
         return Bound(sql, (sql,), schema.field(sql).type, lambda table: table.column(sql))
     from anabranch import expressions
 

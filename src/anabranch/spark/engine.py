@@ -32,7 +32,7 @@ INPUT_VIEW = "__input"
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
     """The columns of a DataFrame in Arrow's types."""
-    return to_arrow_schema(frame.schema)
+    return to_arrow_schema(frame.schema, timezone="UTC")
 
 
 class Running:

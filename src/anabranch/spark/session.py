@@ -36,6 +36,8 @@ RUNS_WITH: dict[str, str] = {
     # A standing query must not die of a division by zero: NULL, as in Spark before ANSI mode.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
+    # Text such as '${env:HOME}' in a query must stay text.
+    "spark.sql.variable.substitute": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.streaming.stopTimeout": "20s",

@@ -152,12 +152,6 @@ def _take_sizes(cursor: Cursor, start: int) -> Window:
         cursor.index = begin
         if slide_unit != unit:
             raise cursor.error_here("WINDOW_UNITS_DIFFER", "the window and its slide must both be time or both ROWS")
-        if slide > size:
-            raise cursor.error_here(
-                "WINDOW_LEAVES_GAPS",
-                "the slide is longer than the window, so some rows would never be seen",
-                hint="make the slide at most as long as the window",
-            )
         cursor.index = cursor_end
     return Window("time" if unit == "time" else "rows", size, slide, start)
 
@@ -213,7 +207,7 @@ def _parse_tree(tokens: list[Token], text: str) -> exp.Expr:
         raise _syntax_error("", None, tokens, text) from None
     tree = trees[0] if len(trees) == 1 else None
     if isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery):
-        return _with_units(tree)
+        return _with_whole_intervals(_with_units(tree))
     raise error_at("SYNTAX_ERROR", "this is not a query", text, tokens[0].start, hint="begin with SELECT")
 
 
@@ -226,6 +220,22 @@ def _with_units(tree: exp.Expr) -> exp.Expr:
         if called(node) in _TAKES_UNIT and len(node.expressions) == 3 and isinstance(node.expressions[0], exp.Column):
             node.expressions[0].replace(exp.var(node.expressions[0].name))
     return tree
+
+
+def _with_whole_intervals(tree: exp.Expr) -> exp.Expr:
+    """`ts - INTERVAL 1 DAY 2 HOURS` takes both away; as text it needs parentheses to say so."""
+    for node in list(tree.find_all(exp.Add)):
+        if _is_interval_sum(node) and isinstance(node.parent, exp.Binary) and not _is_interval_sum(node.parent):
+            node.replace(exp.Paren(this=node.copy()))
+    return tree
+
+
+def _is_interval_sum(node: exp.Expr | None) -> bool:
+    return (
+        isinstance(node, exp.Add)
+        and isinstance(node.expression, exp.Interval)
+        and (isinstance(node.this, exp.Interval) or _is_interval_sum(node.this))
+    )
 
 
 def _syntax_error(message: str, token: Token | None, tokens: list[Token], text: str) -> AnabranchError:

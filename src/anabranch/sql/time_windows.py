@@ -63,8 +63,4 @@ def _window_function(scope: Scope, key: exp.Expr) -> Window:
         slide = interval_us(arguments[2].name) if len(arguments) == 3 else size
     except SqlError as problem:
         raise scope.select.error(problem.name, problem.message, arguments[-1], hint=problem.hint) from None
-    if slide > size:
-        raise scope.select.error(
-            "WINDOW_LEAVES_GAPS", "the slide is longer than the window, so some rows would never be seen", key
-        )
     return Window("time", size, slide)
