@@ -55,13 +55,22 @@ def packets(batch: int) -> pa.Table:
     )
 
 
-def live(path: str, first: int) -> None:
-    """Be the process that gets killed: append from batch `first` on, and say what was acknowledged."""
+def live(path: str, first: int, early: bool) -> None:
+    """Be the process that gets killed: append from batch `first` on, and say what was acknowledged.
+
+    The clock of its death starts when its queries have answered something, or, if `early`, as soon
+    as they are started.
+    """
     import anabranch as ab
 
     database = ab.open(path, settings=SETTINGS)
-    for name, sql in QUERIES.items():
-        database.query(sql, name=name)
+    queries = [database.query(sql, name=name) for name, sql in QUERIES.items()]
+    if not early:
+        database.append("packets", packets(first), producer="chaos", batch=first)
+        print(first, flush=True)
+        first += 1
+        for query in queries:
+            query.wait(120)
     print("ready", flush=True)
     for batch in range(first, first + 1_000_000):
         database.append("packets", packets(batch), producer="chaos", batch=batch)
@@ -81,9 +90,9 @@ def run(rounds: int, seed: int, place: Path, say: bool = False) -> dict[str, int
     source = random.Random(seed)
     acknowledged, seen = -1, dict.fromkeys(QUERIES, 0)
     for number in range(rounds):
-        alone = source.random() < 0.5
-        delay = source.uniform(0.0, 6.0)
-        acknowledged = max(acknowledged, _one_life(path, acknowledged + 1, delay, alone))
+        alone, early = source.random() < 0.5, source.random() < 0.25
+        delay = source.uniform(0.0, 4.0)
+        acknowledged = max(acknowledged, _one_life(path, acknowledged + 1, delay, alone, early))
         with ab.open(path, queries=False) as database:
             for name in QUERIES:
                 with contextlib.suppress(ab.AnabranchError):
@@ -91,15 +100,16 @@ def run(rounds: int, seed: int, place: Path, say: bool = False) -> dict[str, int
                     assert count >= seen[name], f"{name}: answers were lost"
                     seen[name] = count
         if say:
-            print(f"round {number + 1}/{rounds}: killed {'alone' if alone else 'with all'} after {delay:.1f} s, "
-                  f"{(acknowledged + 1) * ROWS} rows acknowledged, answers {seen}", flush=True)
+            how = f"{'alone' if alone else 'with its JVM'}, {'early, ' if early else ''}after {delay:.1f} s"
+            rows = (acknowledged + 1) * ROWS
+            print(f"round {number + 1}/{rounds}: killed {how}; {rows} rows acknowledged, answers {seen}", flush=True)
     return _check(path, acknowledged)
 
 
-def _one_life(path: str, first: int, delay: float, alone: bool) -> int:
+def _one_life(path: str, first: int, delay: float, alone: bool, early: bool) -> int:
     """Start the process, let it live for a while after it is ready, kill it; the last acknowledged batch."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.chaos", "--live", path, "--first", str(first)],
+        [sys.executable, "-m", "tests.chaos", "--live", path, "--first", str(first), *(["--early"] if early else [])],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -197,9 +207,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--live", help=argparse.SUPPRESS)
     parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--early", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.live:
-        live(options.live, options.first)
+        live(options.live, options.first, options.early)
         return 0
     with tempfile.TemporaryDirectory(prefix="anabranch-chaos-") as place:
         counted = run(options.rounds, options.seed, Path(place), say=True)

@@ -9,15 +9,16 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import AnabranchError
-from anabranch.result import Result
 
 if TYPE_CHECKING:
     from anabranch.database import Database
+    from anabranch.result import Result
 
 __version__ = "0.1.0"
 __all__ = ["AnabranchError", "Database", "Result", "__version__", "open"]
@@ -42,10 +43,11 @@ def open(
     return Database(path, spark=spark, settings=settings, queries=queries, create=create)
 
 
-def __getattr__(name: str) -> Any:
-    """`anabranch.Database`, loaded when asked for: executors and the command line often do without."""
-    if name == "Database":
-        from anabranch.database import Database
+_LOADED_WHEN_ASKED_FOR = {"Database": "anabranch.database", "Result": "anabranch.result"}
+"""Executors and the command line's `--help` do without Arrow and the SQL front end."""
 
-        return Database
+
+def __getattr__(name: str) -> Any:
+    if name in _LOADED_WHEN_ASKED_FOR:
+        return getattr(importlib.import_module(_LOADED_WHEN_ASKED_FOR[name]), name)
     raise AttributeError(f"module 'anabranch' has no attribute {name!r}")

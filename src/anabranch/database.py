@@ -56,6 +56,7 @@ class Database:
         self.catalog = Catalog(self._storage, self._clock, create=create)
         self._given_spark = spark
         self._engine: Engine | None = None
+        self._engine_mutex = threading.Lock()
         self._mutex = threading.RLock()
         self._writers: dict[str, StreamWriter] = {}
         self._queries: dict[str, Query] = {}
@@ -82,7 +83,7 @@ class Database:
 
     def engine(self) -> Engine:
         """Spark, started on first use."""
-        with self._mutex:
+        with self._engine_mutex:  # one of its own: nobody who appends waits for Spark to start
             self._check()
             if self._engine is None:
                 # Importing pyspark takes a second; commands that only touch the log do without.
@@ -190,15 +191,27 @@ class Database:
 
     def create_query(self, name: str, select: Select, kind: str = "query") -> Query:
         """Make and start a standing query from a parsed SELECT."""
+        plan = plan_standing(select, self.catalog.schema)
+        info = QueryInfo(name, select.source, running=True, kind=kind)
+        query = self._make(info, plan)
+        if self._is_leftover(name):
+            self.catalog.drop_stream(name)
+        query.prepare()
+        self.catalog.save_query(info)
         with self._mutex:
-            plan = plan_standing(select, self.catalog.schema)
-            info = QueryInfo(name, select.source, running=True, kind=kind)
-            query = self._make(info, plan)
-            query.prepare()
-            self.catalog.save_query(info)
             self._queries[name.lower()] = query
+        try:
             query.start()
-            return query
+        except BaseException:
+            self.drop_query(name)
+            raise
+        return query
+
+    def _is_leftover(self, name: str) -> bool:
+        """A stream for the answers of a query that was never written down, or dropped, when a process died."""
+        known = {s.name.lower(): s for s in self.streams()}.get(name.lower())
+        queries = {q.name.lower() for q in self.catalog.queries()}
+        return known is not None and known.origin.startswith("query ") and name.lower() not in queries
 
     def get_query(self, name: str) -> Query:
         """The handle of a query that exists."""
@@ -237,9 +250,9 @@ class Database:
             if info.origin == "rejects":
                 raise CatalogError("STREAM_IS_AN_ANSWER", f'"{name}" belongs to its stream, drop that')
             self._refuse_if_read(info.name)
-            writer = self.writer(name)
-            writer.close(release=False)
-            self._writers.pop(name.lower(), None)
+            if not self._is_leftover(name):
+                self.writer(name).close(release=False)
+                self._writers.pop(name.lower(), None)
             self.catalog.drop_stream(name)
         return None
 

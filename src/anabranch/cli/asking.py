@@ -28,19 +28,16 @@ class Asking:
         """The statement's result; only a question is tagged, a standing query must not inherit the tag."""
         if not self._asks:
             return answer(self._db, self._statement)
-        spark = self._db.engine().session.spark
+        engine = self._db.engine()
         self._spark_is_up = True
-        spark.addTag(self._tag)
-        try:
+        with engine.tagged(self._tag):
             return answer(self._db, self._statement)
-        finally:
-            spark.removeTag(self._tag)
 
     def saying(self) -> str:
         """What is going on, for a spinner."""
         return "running …" if self._spark_is_up or not self._asks else "starting Spark …"
 
     def cancel(self) -> None:
-        """Interrupt what Spark computes for this statement alone."""
+        """Interrupt what Spark computes for this statement at this moment; there may be nothing yet."""
         if self._spark_is_up:
-            self._db.engine().session.spark.interruptTag(self._tag)
+            self._db.engine().cancel(self._tag)

@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TypeVar
 
@@ -15,6 +15,8 @@ from anabranch.cli.terminal import console, is_terminal, seconds
 T = TypeVar("T")
 _QUIET_SECONDS = 0.3
 """Work shorter than this shows no spinner, which would only flicker."""
+
+_CANCEL_TRIES = 50
 
 
 class Cancelled(Exception):
@@ -46,11 +48,20 @@ def run(work: Callable[[], T], saying: Callable[[], str], cancel: Callable[[], N
                 while not done.wait(0.1):
                     say(f"{saying()} {seconds(time.monotonic() - started)}")
     except KeyboardInterrupt:
-        cancel()
+        with suppress(KeyboardInterrupt):
+            _cancel_until(done, cancel)
         raise Cancelled from None
     if failure:
         raise failure[0]
     return outcome[0]
+
+
+def _cancel_until(done: threading.Event, cancel: Callable[[], None]) -> None:
+    """Again and again for a while: what is to be cancelled may not have begun."""
+    for _ in range(_CANCEL_TRIES):
+        cancel()
+        if done.wait(0.2):
+            return
 
 
 @contextmanager

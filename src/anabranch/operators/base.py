@@ -142,11 +142,11 @@ class Operator:
         """Per input, the rows the operator may still read after `at`; retention keeps them."""
         raise NotImplementedError
 
-    def current(self, reached: int) -> int | None:
+    def current(self, reached: int, newest: int) -> int | None:
         """From which time on its answer rows are the current answer (the query's Store).
 
-        `reached` is the time the answer has reached. None: the Store is empty, every answer row
-        stays true for good.
+        `reached` is the time the answer has reached, `newest` that of its newest row. None: the
+        Store is empty, every answer row stays true for good.
         """
         return None
 

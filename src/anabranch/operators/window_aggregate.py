@@ -133,6 +133,10 @@ class WindowAggregate(Operator):
             return at.time
         return self.panes.next_end(at.time)
 
+    def current(self, reached: int, newest: int) -> int:
+        """The newest window; for windows of time also when it holds nothing any more."""
+        return newest if self.unit == "rows" else reached - self.slide
+
     def needs(self, at: Offsets) -> dict[str, Floor]:
         """The panes of every window that is not yet answered."""
         offset = at[self.stream]

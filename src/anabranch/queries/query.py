@@ -235,8 +235,12 @@ class Query:
             self._progress.wait_for(0.1)
         return self
 
+    def _counted(self) -> Progress:
+        """What this process counts if it runs the query, else what the one that does has written down."""
+        return self._progress if self._running is not None else Progress(self._storage)
+
     def _reached(self, target: dict[str, Offset]) -> bool:
-        done = self._progress.done() if self._running is not None else Progress(self._storage).done()
+        done = self._counted().done()
         return all(
             offset == Offset()
             or (name in done and done[name].row >= offset.row and done[name].time >= offset.time)
@@ -244,7 +248,7 @@ class Query:
         )
 
     def _behind(self, target: dict[str, Offset]) -> int:
-        done = self._progress.done()
+        done = self._counted().done()
         return sum(max(offset.row - done.get(name, Offset()).row, 0) for name, offset in target.items())
 
     def stream(self, start: int = 0, *, follow: bool = False) -> Iterator[pa.RecordBatch]:
@@ -267,10 +271,11 @@ class Query:
         """The current answer: the rows of the newest window; empty for a selection."""
         reader = self._reader()
         end = reader.end()
-        newest = self._plan.operator.current(end.time)
-        if newest is None or end.row == 0:
+        if end.row == 0:
             return reader.schema.empty_table()
-        return reader.read(reader.row_at_time(newest, end.row), end.row)
+        newest = reader.read(end.row - 1, end.row, [reader.time_column]).column(0)[0].value
+        since = self._plan.operator.current(end.time, newest)
+        return reader.read(end.row if since is None else reader.row_at_time(since, end.row), end.row)
 
     def _reader(self) -> StreamReader:
         reader = StreamReader(self._catalog.stream_storage(self.name))
@@ -279,7 +284,7 @@ class Query:
 
     def stats(self) -> dict[str, Any]:
         """What it has taken in, and its Stream, Store, Scratch and Throw."""
-        counts = (self._progress if self._running is not None else Progress(self._storage)).counts
+        counts = self._counted().counts
         reader, store = self._reader(), self.store()
         target = {n: StreamReader(self._catalog.stream_storage(n)).end() for n in self.inputs}
         keeps = self._plan.operator.keeps()

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -120,8 +121,21 @@ class Engine:
         """All rows of a one-time answer."""
         try:
             return frame.toArrow()
-        except PySparkException as problem:
+        except (PySparkException, Py4JError) as problem:
             raise explain_failure(problem) from problem
+
+    @contextlib.contextmanager
+    def tagged(self, tag: str) -> Iterator[None]:
+        """What this thread asks of Spark meanwhile can be ended by `cancel`."""
+        self._spark.sparkContext.addJobTag(tag)
+        try:
+            yield
+        finally:
+            self._spark.sparkContext.removeJobTag(tag)
+
+    def cancel(self, tag: str) -> None:
+        """End what Spark computes under a tag at this moment; there may be nothing."""
+        self._spark.sparkContext.cancelJobsWithTag(tag)
 
     def stream(self, options: SourceOptions, residual_sql: str | None = None) -> DataFrame:
         """The operator's answer as it grows, as a streaming DataFrame."""

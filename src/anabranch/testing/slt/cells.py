@@ -126,7 +126,7 @@ def cell_of(value: Any) -> str:
     if isinstance(value, float):
         return float_text(value)
     if isinstance(value, bytes):
-        return value.hex()
+        return _name(value.hex())
     return _name(value) if isinstance(value, str) else str(value)
 
 
@@ -152,8 +152,12 @@ def float_text(value: float) -> str:
 
 
 def same_cells(row: list[str], kinds: list[str]) -> list[str]:
-    """An expected row in the form `shown` gives: numbers of float columns with the same digits."""
-    return [_float_cell(cell) if kind == "float" else cell for cell, kind in zip(row, kinds, strict=True)]
+    """An expected row in the form `shown` gives it: no needless quotes, floats with the same digits."""
+    return [_float_cell(cell) if kind == "float" else _plain_cell(cell) for cell, kind in zip(row, kinds, strict=True)]
+
+
+def _plain_cell(cell: str) -> str:
+    return cell if cell == "NULL" else _name(text_of(cell))
 
 
 def _float_cell(cell: str) -> str:
