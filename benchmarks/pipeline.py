@@ -31,8 +31,6 @@ SELECT = (
     "SELECT saddr, window_end, count(*) AS n FROM packets WINDOW = INTERVAL 10 SECONDS "
     f"WHERE length > {LENGTH_ABOVE} GROUP BY saddr"
 )
-EVENT_SECONDS = 1000.0
-"""The span of event time, whatever the number of rows: about a hundred windows."""
 APPEND_ROWS = 100_000
 
 Answer = dict[tuple[int, str], int]
@@ -49,6 +47,8 @@ class Sizes:
     """Micro-batches of one row, for the fixed cost."""
     feed_seconds: float
     """How long rows are fed at 20k rows/s, for the latency."""
+    event_seconds: float = 1000
+    """The span of event time, whatever the number of rows: about a hundred windows."""
 
 
 FULL = Sizes(rows=10_000_000, batch_rows=1_000_000, rounds=3, single_rows=100, feed_seconds=20)
@@ -70,7 +70,7 @@ def run(sizes: Sizes) -> Report:
 
 
 def _throughput(db: Database, sizes: Sizes, root: Path, report: Report) -> None:
-    packets = Packets(sizes.rows, min(APPEND_ROWS, sizes.batch_rows), EVENT_SECONDS)
+    packets = Packets(sizes.rows, min(APPEND_ROWS, sizes.batch_rows), sizes.event_seconds)
     peer = SparkPeer(db.engine().session.spark.newSession(), root / "spark")
     say(f"writing {sizes.rows:,} rows to a stream, and to Parquet for the peer")
     db.sql(CREATE.format(name="packets"))
@@ -88,11 +88,13 @@ def _throughput(db: Database, sizes: Sizes, root: Path, report: Report) -> None:
         say(f"round {number + 1}: ours {_text(ours[-1])} rows/s")
         peers.append(_peers(peer, f"round{number}", sizes, expected))
         say(f"round {number + 1}: peer {_text(peers[-1])} rows/s")
+    both = list(zip(ours, peers, strict=True))
     for i, name in enumerate(("whole", "steady")):
-        a, b = [o.speeds[i] for o in ours], [p.speeds[i] for p in peers]
-        ratio = median(x / y for x, y in zip(a, b, strict=True))
-        bar = Bar(2, "at least")
-        report.add(f"{name}_rows_per_second", median(a), "rows/s", peer=median(a) / ratio, bar=bar)
+        speed = median(o.speeds[i] for o in ours)
+        ratio = median(o.speeds[i] / p.speeds[i] for o, p in both)
+        report.add(f"{name}_rows_per_second", speed, "rows/s", peer=speed / ratio, bar=Bar(2, "at least"))
+    first = median(o.first for o in ours)
+    report.add("start_to_first_batch", first, "s", peer=first / median(o.first / p.first for o, p in both))
     report.notes["micro_batch_ms_of_the_last_round"] = {
         "ours": _breakdown(ours[-1].batches),
         "peer": _breakdown(peers[-1].batches),
@@ -105,6 +107,8 @@ class Round:
 
     speeds: tuple[float, float]
     """Rows/s, whole and steady."""
+    first: float
+    """Seconds until the first micro-batch was done."""
     batches: list[MicroBatch]
 
 
@@ -119,7 +123,7 @@ def _ours(db: Database, name: str, sizes: Sizes, expected: Answer) -> Round:
     answer = query.table()
     _check("the standing query", answer.column("window_end"), answer.column("saddr"), answer.column("n"), expected)
     db.drop_query(name)
-    return Round((sizes.rows / seconds, steady_rate(batches, sizes.rows, sizes.batch_rows)), batches)
+    return _round(sizes, began, seconds, batches)
 
 
 def _batches(query: Query, rows: int) -> list[MicroBatch]:
@@ -140,7 +144,12 @@ def _peers(peer: SparkPeer, name: str, sizes: Sizes, expected: Answer) -> Round:
     answer = peer.answer(name)
     _check("the peer", answer.column("window_end"), answer.column("saddr"), answer.column("n"), expected)
     peer.forget(name)
-    return Round((sizes.rows / seconds, steady_rate(batches, sizes.rows, sizes.batch_rows)), batches)
+    return _round(sizes, began, seconds, batches)
+
+
+def _round(sizes: Sizes, began: float, seconds: float, batches: list[MicroBatch]) -> Round:
+    speeds = sizes.rows / seconds, steady_rate(batches, sizes.rows, sizes.batch_rows)
+    return Round(speeds, batches[0].end - began, batches)
 
 
 def _check(who: str, ends: pa.ChunkedArray, keys: pa.ChunkedArray, counts: pa.ChunkedArray, expected: Answer) -> None:

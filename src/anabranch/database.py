@@ -108,7 +108,7 @@ class Database:
         return self.writer(stream).append(data, producer=producer, batch=batch)
 
     def writer(self, stream: str) -> StreamWriter:
-        """This process's writer of a stream, taken on first use and kept until `close`."""
+        """The one writer of a stream in this process, taken on first use and kept until `close`."""
         with self._mutex:
             self._check()
             key = stream.lower()

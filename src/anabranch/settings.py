@@ -14,6 +14,8 @@ from anabranch.errors import SetupError, did_you_mean
 
 
 class Setting(NamedTuple):
+    """A setting: its default says its type."""
+
     name: str
     default: int | float | str
     help: str
@@ -23,12 +25,16 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("segment_bytes", 4 * 1024 * 1024, "An open segment is closed once its parts hold this many bytes."),
     Setting("segment_age_seconds", 60.0, "An open segment is closed at the next append once it is this old."),
     Setting("segment_parts", 64, "An open segment is closed once it consists of this many parts."),
-    Setting("future_limit_seconds", 86_400.0, "Rows whose time is further ahead of the clock are rejected; 0 allows any."),
+    Setting(
+        "future_limit_seconds", 86_400.0, "Rows whose time is further ahead of the clock are rejected; 0 allows any."
+    ),
     Setting("idle_release_seconds", 5.0, "A stream that is silent this long releases its skew buffer; 0 never does."),
     Setting("batch_rows", 2_000_000, "The most rows of one stream a micro-batch takes in."),
     Setting("parallelism", 0, "Tasks a micro-batch is split into at most; 0 means Spark's default parallelism."),
     Setting("poll_ms", 40, "How long an idle query waits inside one look for new rows before Spark may ask again."),
-    Setting("inline_bytes", 1024 * 1024, "A task's answer up to this size travels with the task; larger ones go to a file."),
+    Setting(
+        "inline_bytes", 1024 * 1024, "A task's answer up to this size travels with the task; larger ones go to a file."
+    ),
     Setting("master", "local[*]", "The Spark master that is used when no session is handed in."),
     Setting("driver_memory", "2g", "Memory of an embedded Spark driver."),
     Setting("warm_up", 1, "Start Spark's Python workers before the first query needs them; 0 does not."),

@@ -30,9 +30,7 @@ def create_stream(db: Database, statement: s.CreateStream) -> Result:
     if statement.if_not_exists and _exists(db, statement.name):
         return Result(message=f'stream "{statement.name}" exists already')
     schema = StreamSchema.of(statement.columns, statement.time)
-    info = StreamInfo(
-        statement.name, schema, statement.skew_us, statement.retain_us, options=dict(statement.options)
-    )
+    info = StreamInfo(statement.name, schema, statement.skew_us, statement.retain_us, options=dict(statement.options))
     db.catalog.create_stream(info)
     return Result(message=f'stream "{statement.name}" created')
 
@@ -132,7 +130,9 @@ def show_queries(db: Database, statement: s.ShowQueries) -> Result:
     for query in db.queries():
         stats = query.stats()
         parts = {part: stats[part]["rows"] for part in ("stream", "store", "scratch", "throw")}
-        rows.append({"query": query.name, "status": query.status, "rows_in": stats["rows_in"], **parts, "sql": query.sql})
+        rows.append(
+            {"query": query.name, "status": query.status, "rows_in": stats["rows_in"], **parts, "sql": query.sql}
+        )
     schema = pa.schema(
         [("query", pa.string()), ("status", pa.string())]
         + [(n, pa.int64()) for n in ("rows_in", "stream", "store", "scratch", "throw")]

@@ -18,7 +18,7 @@ from benchmarks.packets import START, WINDOW, Packets
 
 TINY: dict[str, Any] = {
     "append": append.Sizes(rows=20_000, batch=1000, small_appends=20, small_rows=10),
-    "pipeline": pipeline.Sizes(rows=30_000, batch_rows=10_000, rounds=1, single_rows=5, feed_seconds=1),
+    "pipeline": pipeline.Sizes(rows=6000, batch_rows=3000, rounds=1, single_rows=3, feed_seconds=1, event_seconds=60),
 }
 FIGURES = {
     "append": {
@@ -31,6 +31,7 @@ FIGURES = {
     "pipeline": {
         "whole_rows_per_second",
         "steady_rows_per_second",
+        "start_to_first_batch",
         "fixed_cost_median",
         "append_to_wait_median",
         "latency_p50",

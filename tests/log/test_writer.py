@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -102,15 +103,13 @@ def test_a_silent_stream_releases_its_rows(storage: Make, writer: Open, clock: C
     skew=st.integers(0, 8),
     cuts=st.lists(st.integers(0, 40), max_size=5),
 )
-def test_what_is_accepted_does_not_depend_on_how_rows_are_batched(
-    times: list[int], skew: int, cuts: list[int]
-) -> None:
+def test_what_is_accepted_does_not_depend_on_how_rows_are_batched(times: list[int], skew: int, cuts: list[int]) -> None:
     array = np.array(times, np.int64)
 
     def late(bounds: list[int]) -> list[bool]:
         order, found = Order(skew), []
         edges = sorted({0, len(times), *(c for c in bounds if c < len(times))})
-        for a, b in zip(edges, edges[1:], strict=False):
+        for a, b in itertools.pairwise(edges):
             refused = order.admit(array[a:b], None, None)
             found += refused.get("TIME_WENT_BACK", np.zeros(b - a, np.bool_)).tolist()
         return found
@@ -209,7 +208,7 @@ def test_the_lock_of_a_dead_process_is_taken_over(storage: Make, writer: Open) -
         "import os, sys; from anabranch.log import Storage, StreamWriter\n"
         "w = StreamWriter(Storage(sys.argv[1])); w.append({'id': [1], 'ts': ['2026-01-01']}); os.kill(os.getpid(), 9)"
     )
-    assert subprocess.run([sys.executable, "-c", code, place.path]).returncode == -9
+    assert subprocess.run([sys.executable, "-c", code, place.path], check=False).returncode == -9
     assert writer(place).append(rows((2, 1))) == 2
 
 
@@ -293,7 +292,10 @@ def test_a_heartbeat_moves_time_without_rows(storage: Make, writer: Open) -> Non
 def test_wrong_columns_types_and_text_are_refused_whole(storage: Make, writer: Open) -> None:
     w = writer(storage())
     bad: list[tuple[Any, str]] = [
-        ([{"id": 1, "tss": "2026-01-01"}], 'COLUMN_NOT_FOUND column "tss" is not in the stream. Hint: did you mean "ts"?'),
+        (
+            [{"id": 1, "tss": "2026-01-01"}],
+            'COLUMN_NOT_FOUND column "tss" is not in the stream. Hint: did you mean "ts"?',
+        ),
         ([{"id": "x", "ts": "2026-01-01"}], "TYPE_MISMATCH"),
         ([{"id": 1.5, "ts": "2026-01-01"}], "TYPE_MISMATCH"),
         ([{"id": 1, "ts": "yesterday"}], "TYPE_MISMATCH"),

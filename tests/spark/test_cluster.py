@@ -32,7 +32,8 @@ with ab.open(path, settings={"master": master, "parallelism": 2, "batch_rows": 6
             "id": list(ids), "key": pa.array([i % 10 for i in ids], pa.int32()),
             "ts": pa.array([base + i * 100 for i in ids]).cast(pa.timestamp("us", "UTC"))}))
     push(0)
-    counts = db.query("SELECT key, count(*) AS n, sum(id) AS total FROM packets WINDOW = INTERVAL 1 SECOND GROUP BY key", name="counts")
+    counts = db.query(
+        "SELECT key, count(*) AS n, sum(id) AS total FROM packets WINDOW = INTERVAL 1 SECOND GROUP BY key", name="counts")
     few = db.query("SELECT id, reverse(CAST(key AS STRING)) AS k, ts FROM packets WHERE id % 1000 = 0", name="few")
     counts.wait(180); few.wait(180)
     print("running", flush=True)
@@ -88,9 +89,7 @@ def standalone(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[byte
     def launch(kind: str, log: Path, *arguments: str) -> None:
         with log.open("wb") as out:
             command = [launcher, f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1", *arguments]
-            processes.append(
-                subprocess.Popen(command, stdout=out, stderr=out, env=environment, start_new_session=True)
-            )
+            processes.append(subprocess.Popen(command, stdout=out, stderr=out, env=environment, start_new_session=True))
 
     try:
         launch("master.Master", logs, "--port", "0", "--webui-port", "0")

@@ -190,5 +190,3 @@ def _directory(name: str) -> str:
     if not name or len(encoded) > 200:
         raise CatalogError("NAME_NOT_ALLOWED", f"a name has 1 to 200 characters, got {len(encoded)}")
     return encoded
-
-

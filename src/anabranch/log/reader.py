@@ -29,7 +29,6 @@ class StreamReader:
         self.info = StreamInfo.load(storage)
         self._storage = storage
         self._segments = storage.child("segments")
-        self._sizes: dict[str, int] = {}
         self._chain: list[Segment] = []
         self._seen: int | None = None
         self._open: OrderedDict[Segment, pa.Table] = OrderedDict()
@@ -50,7 +49,6 @@ class StreamReader:
         changed = self._segments.changed()
         if changed is not None and changed == self._seen:
             return
-        # Sizes come from the same listing as the names: a name we knew may have been replaced.
         found = (Segment.parse(name, size) for name, size in self._segments.files().items())
         self._chain = chain(s for s in found if s)
         settled = changed is not None and _time.time_ns() - changed > _SETTLED_NS
@@ -113,9 +111,10 @@ class StreamReader:
         if start >= end:
             return schema.empty_table()
         if self._chain and start < self._chain[0].first:
+            gone = min(end, self._chain[0].first)
             raise StreamError(
                 "ROWS_ARE_GONE",
-                f'rows {start} to {min(end, self._chain[0].first)} of stream "{self.info.name}" were removed by retention',
+                f'rows {start} to {gone} of stream "{self.info.name}" were removed by retention',
                 hint="raise RETAIN, or start from a later row",
             )
         pieces = []

@@ -146,7 +146,9 @@ class StreamWriter:
         for reason, mask in refused.items():
             reasons[mask] = reason
         bad = pa.array(np.logical_or.reduce(list(refused.values())))
-        self._reject(rows.filter(bad), pa.array(reasons[bad.to_numpy(zero_copy_only=False)], pa.string()), producer, batch)
+        self._reject(
+            rows.filter(bad), pa.array(reasons[bad.to_numpy(zero_copy_only=False)], pa.string()), producer, batch
+        )
         return rows.filter(pc.invert(bad))
 
     def _reject(self, rows: pa.Table, reasons: pa.Array, producer: str | None, batch: int | None) -> None:
@@ -284,8 +286,11 @@ class StreamWriter:
         """Release held rows of a stream that has been silent for longer than the setting allows."""
         limit = self._settings["idle_release_seconds"]
         with self._mutex:
-            if limit and not self._closed and self._held.num_rows and (
-                self._clock.now_us() - self._last_append > limit * 1e6
+            if (
+                limit
+                and not self._closed
+                and self._held.num_rows
+                and (self._clock.now_us() - self._last_append > limit * 1e6)
             ):
                 self._release(self._order.newest)
 

@@ -242,8 +242,7 @@ class Query:
     def _reached(self, target: dict[str, Offset]) -> bool:
         done = self._counted().done()
         return all(
-            offset == Offset()
-            or (name in done and done[name].row >= offset.row and done[name].time >= offset.time)
+            offset == Offset() or (name in done and done[name].row >= offset.row and done[name].time >= offset.time)
             for name, offset in target.items()
         )
 

@@ -21,8 +21,8 @@ from anabranch.log.offset import Offset
 from anabranch.log.storage import Storage
 from anabranch.operators.base import Work
 from anabranch.spark.failures import WORKER_DID_NOT_START, explain_failure
-from anabranch.spark.session import Session
 from anabranch.spark.options import FORMAT, SourceOptions
+from anabranch.spark.session import Session
 from anabranch.spark.staging import ENVELOPE_DDL, clear, seal, sweep, unseal
 
 _TRIES = 4
@@ -242,5 +242,3 @@ class Batch:
             return {}
         last: dict[str, Any] = json.loads(text.decode().strip().splitlines()[-1])
         return {name: Offset(*offset) for name, offset in last.items()}
-
-

@@ -38,7 +38,9 @@ def explain_failure(problem: BaseException) -> AnabranchError:
     if _POSITION.search(text) or name.startswith(("UNRESOLVED", "DATATYPE_MISMATCH", "WRONG_NUM_ARGS", "PARSE")):
         return SqlError("SQL_NOT_UNDERSTOOD", message.rstrip(".") or name, detail=name or None)
     cause = _python_cause(text)
-    return QueryError("QUERY_FAILED", cause or message or type(problem).__name__, hint="--verbose shows the whole story")
+    return QueryError(
+        "QUERY_FAILED", cause or message or type(problem).__name__, hint="--verbose shows the whole story"
+    )
 
 
 def _first_line(text: str) -> str:
@@ -54,5 +56,3 @@ def _python_cause(text: str) -> str | None:
         if line and not line[0].isspace() and re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line):
             return line.strip()
     return None
-
-

@@ -30,6 +30,7 @@ from anabranch.operators.base import Inputs, Operator, Task, Work
 from anabranch.spark.options import FORMAT, SourceOptions
 from anabranch.spark.staging import ENVELOPE_DDL, seal
 
+
 @dataclass
 class TaskPartition(InputPartition):
     """A task of a micro-batch, with its place among the others."""
@@ -161,7 +162,7 @@ _operators: dict[str, Operator] = {}
 
 
 def open_reader(path: str) -> StreamReader:
-    """This process's reader of a stream, kept open from task to task."""
+    """The reader of a stream in this process, kept open from task to task."""
     storage = Storage(path)
     # A stream that was dropped and made anew has another declaration file.
     made = os.stat(storage.full("stream.json")).st_mtime_ns if storage.is_local else 0

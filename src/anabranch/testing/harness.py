@@ -112,19 +112,22 @@ class OperatorHarness:
     # -- faults --------------------------------------------------------------------------------
 
     def forget(self) -> None:
-        """Lose the scratch."""
-        shutil.rmtree(self.scratch)
-        self.scratch.mkdir()
+        """Lose the scratch, on disk and what the process remembers of it."""
+        self._move_scratch(copy=False)
 
     def restart(self) -> None:
         """Go on as a new process would: the operator from its JSON, the scratch from copies of its files."""
         self.operator = operator_from_json(json.loads(json.dumps(self.operator.to_json())))
-        fresh = tempfile.TemporaryDirectory(prefix="anabranch-harness-")
-        shutil.copytree(self.scratch, fresh.name, dirs_exist_ok=True)
-        self._temporary.cleanup()
-        self._temporary, self.scratch = fresh, Path(fresh.name)
+        self._move_scratch(copy=True)
         for log in self._logs.values():
             log.reopen()
+
+    def _move_scratch(self, *, copy: bool) -> None:
+        fresh = tempfile.TemporaryDirectory(prefix="anabranch-harness-")
+        if copy:
+            shutil.copytree(self.scratch, fresh.name, dirs_exist_ok=True)
+        self._temporary.cleanup()
+        self._temporary, self.scratch = fresh, Path(fresh.name)
 
     # -- how -----------------------------------------------------------------------------------
 

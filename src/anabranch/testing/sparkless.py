@@ -9,7 +9,6 @@ What only Spark SQL can compute raises `NeedsSpark`.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -189,11 +188,14 @@ class LocalRunning:
             raise AssertionError(f"a micro-batch from {start} to {end} gave another answer the second time")
         for batch in batches:
             self._on_batch(batch)
-        if self._unkindness.forget and self._options.scratch is not None:
-            shutil.rmtree(self._options.scratch, ignore_errors=True)
+
+    def _scratch(self) -> str | None:
+        """A folder of its own for each micro-batch loses the files and what the process remembers of them."""
+        place = self._options.scratch
+        return f"{place}/{self._number}" if place is not None and self._unkindness.forget else place
 
     def _batch(self, start: dict[str, Offset], end: dict[str, Offset]) -> LocalBatch:
-        inputs = Inputs(self._readers, self._options.scratch)
+        inputs = Inputs(self._readers, self._scratch())
         rows = run_batch(self._operator, inputs, start, end, self._options.parallelism)
         return LocalBatch(self._number, rows, inputs.work, (start, end))
 

@@ -37,7 +37,7 @@ def split(line: str) -> list[str]:
     cells, at = [], 0
     while True:
         match = _CELL.match(line, at)
-        if match is None:
+        if match is None or (match[1].startswith('"') and not match[1].endswith('"', 1)):
             raise ValueError(f"the quotes of {line!r} do not match")
         cells.append(match[1])
         at = match.end()

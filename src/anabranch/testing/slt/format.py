@@ -10,7 +10,8 @@
     answers QUERY, store QUERY              all rows of the query's Stream, its current answer, after ----
 
 A name that is no plain word is written in backticks. In the header, `needs: spark` says that the
-file has Spark SQL in its standing queries, `also: killed` that it is played with kills, too.
+file has Spark SQL in its standing queries, `also: killed spark_parallel` that these ways are worth
+their time for it.
 """
 
 from __future__ import annotations
@@ -74,8 +75,9 @@ class File:
         return "spark" in self.header.get("needs", "").split()
 
     @property
-    def also_killed(self) -> bool:
-        return "killed" in self.header.get("also", "").split()
+    def also(self) -> list[str]:
+        """The dear ways the file asks for."""
+        return self.header.get("also", "").split()
 
 
 def read(path: Path) -> File:

@@ -72,4 +72,3 @@ class Stage:
 
     def close(self) -> None:
         self._db.close()
-

@@ -1,0 +1,279 @@
+"""The contract of operators, over the table of all there are.
+
+Whatever an operator computes: cut into any micro-batches and tasks, with its scratch lost or its
+process gone, run twice or over empty batches, its answer is the same to the last bit. The harness
+checks on every batch that time never goes back, that `reached` keeps its promise, and that nothing
+is read that `needs` gave away.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from anabranch.operators import OPERATORS, operator_from_json
+from anabranch.operators.base import MIN_TIME, Inputs, Offset, Operator
+from anabranch.operators.select import Select
+from anabranch.operators.window_aggregate import WindowAggregate
+from anabranch.schema import TIME_TYPE, StreamSchema
+from anabranch.testing import ContractBroken, MemoryLog, OperatorHarness
+from anabranch.testing.harness import run_batch, same
+from anabranch.testing.slt.small_tasks import small_tasks
+
+SCHEMA = StreamSchema.of({"k": "STRING", "v": "INT", "d": "DOUBLE", "ok": "BOOLEAN", "ts": "TIMESTAMP"}, time="ts")
+
+
+def windows(unit: Any, size: int, slide: int, **more: Any) -> WindowAggregate:
+    columns = [("k", "k"), ("n", "n"), ("total", "total"), ("spread", "spread"), ("low", "low")]
+    return WindowAggregate(
+        "in", unit, size, slide,
+        keys=(("k", "k"),),
+        aggregates=(("n", "count", None), ("total", "sum", "d"), ("spread", "stddev", "v"), ("low", "min", "k")),
+        columns=(*columns, ("_time", "_time")), time="_time", **more,
+    )  # fmt: skip
+
+
+EXAMPLES: dict[str, dict[str, Operator]] = {
+    "select": {
+        "all": Select("in", (("k", "k"), ("v", "v"), ("d", "d"), ("ts", "ts")), "ts"),
+        "computed": Select("in", (("w", "v * 2 + 1"), ("x", "d / v"), ("at", "ts")), "at", filter="ok AND v > 1"),
+        "constant": Select("in", (("one", "1"), ("ts", "ts")), "ts"),
+        "nothing": Select("in", (("ts", "ts"),), "ts", filter="false"),
+    },
+    "window_aggregate": {
+        "tumbling": windows("time", 10, 10),
+        "sliding": windows("time", 40, 10),
+        "slide_not_dividing": windows("time", 25, 10),
+        "gaps": windows("time", 3, 10),
+        "many_panes": windows("time", 200, 1),
+        "filter_having": windows("time", 30, 10, filter="ok", having="n > 1 AND total > 0"),
+        "rows": windows("rows", 7, 7),
+        "rows_sliding": windows("rows", 20, 3),
+        "rows_filter": windows("rows", 5, 2, filter="ok"),
+        "nothing": windows("time", 10, 10, filter="false"),
+    },
+}  # fmt: skip
+CASES = [pytest.param(op, id=f"{kind}-{name}") for kind, ops in EXAMPLES.items() for name, op in ops.items()]
+every = pytest.mark.parametrize("operator", CASES)
+
+
+def rows(count: int, seed: int = 1, begin: int = 1_000) -> pa.Table:
+    """Rows with nulls and odd numbers everywhere, several of one instant, and now and then a silence."""
+    chance = random.Random(seed)
+
+    def maybe(choose: Callable[[], Any]) -> list[Any]:
+        return [None if chance.random() < 0.15 else choose() for _ in range(count)]
+
+    time, times = begin, []
+    for _ in range(count):
+        time += chance.choice([0, 0, 0, 1, 1, 2, 5, 60])
+        times.append(time)
+    return pa.table(
+        {
+            "k": pa.array(maybe(lambda: chance.choice(["", "a", "b", "é"])), pa.string()),
+            "v": pa.array(maybe(lambda: chance.randint(-5, 5)), pa.int32()),
+            "d": pa.array(maybe(lambda: chance.choice([0.1, 1e6, -0.3, 7.7, float("nan")])), pa.float64()),
+            "ok": pa.array(maybe(lambda: chance.random() < 0.7), pa.bool_()),
+            "ts": pa.array(times, pa.int64()).cast(TIME_TYPE),
+        }
+    )
+
+
+def filled(operator: Operator, data: pa.Table, directory: Path | None = None) -> OperatorHarness:
+    harness = OperatorHarness(operator, {"in": SCHEMA}, directory=directory)
+    harness.push("in", data)
+    harness.advance("in", 1_000_000)
+    return harness
+
+
+def in_one_batch(operator: Operator, data: pa.Table) -> pa.Table:
+    return filled(operator, data).step()
+
+
+def test_every_operator_has_examples() -> None:
+    assert EXAMPLES.keys() == OPERATORS.keys()
+    assert {kind: {type(op) for op in ops.values()} for kind, ops in EXAMPLES.items()} == {
+        kind: {operator} for kind, operator in OPERATORS.items()
+    }
+
+
+@every
+def test_one_batch_or_many(operator: Operator) -> None:
+    data = rows(120)
+    wanted = in_one_batch(operator, data)
+    for size in (1, 7, 50):
+        harness = filled(operator, data)
+        assert same(harness.run(rows=size), wanted), f"micro-batches of {size} rows"
+
+
+@every
+def test_rows_that_come_bit_by_bit(operator: Operator, tmp_path: Path) -> None:
+    data = rows(120)
+    harness = OperatorHarness(operator, {"in": SCHEMA}, directory=tmp_path)
+    for at in range(0, 120, 9):
+        harness.push("in", data.slice(at, 9))
+        harness.step()
+    harness.advance("in", 1_000_000)
+    harness.step()
+    assert same(harness.answers(), in_one_batch(operator, data))
+
+
+@every
+def test_parallelism_one_or_three(operator: Operator) -> None:
+    data = rows(240, seed=2)
+    with small_tasks():
+        assert same(filled(operator, data).step(parallelism=3), in_one_batch(operator, data))
+        harness = filled(operator, data)
+        assert same(harness.run(parallelism=3, rows=40), in_one_batch(operator, data))
+
+
+@every
+def test_scratch_may_be_lost_at_any_time(operator: Operator) -> None:
+    data = rows(120, seed=3)
+    harness = filled(operator, data)
+    chance = random.Random(3)
+    for _ in range(15):
+        harness.step(rows=chance.randint(0, 20))
+        if chance.random() < 0.5:
+            harness.forget()
+    harness.run()
+    assert same(harness.answers(), in_one_batch(operator, data))
+
+
+@every
+def test_restarts_and_replays_change_nothing(operator: Operator, tmp_path: Path) -> None:
+    data = rows(120, seed=4)
+    harness = filled(operator, data, tmp_path)
+    for _ in range(8):
+        harness.step(rows=17)
+        harness.replay()
+        harness.restart()
+        harness.replay()
+    harness.run()
+    assert same(harness.answers(), in_one_batch(operator, data))
+
+
+@every
+def test_empty_batches_answer_nothing(operator: Operator) -> None:
+    harness = OperatorHarness(operator, {"in": SCHEMA})
+    assert harness.step().num_rows == 0
+    harness.push("in", rows(0))
+    assert harness.step().num_rows == 0
+    harness.push("in", rows(60))
+    harness.advance("in", 1_000_000)
+    harness.run()
+    before = harness.answers().num_rows
+    harness.advance("in", 2_000_000)
+    assert [harness.step().num_rows for _ in range(3)] == [0, 0, 0]
+    assert harness.answers().num_rows == before
+
+
+@every
+def test_columns_of_nothing_but_null(operator: Operator) -> None:
+    data = rows(40)
+    nothing = {name: pa.nulls(40, SCHEMA.arrow.field(name).type) for name in ("k", "v", "d", "ok")}
+    harness = filled(operator, pa.table({**nothing, "ts": data.column("ts")}))
+    answer = harness.run(rows=13)
+    assert same(answer, in_one_batch(operator, pa.table({**nothing, "ts": data.column("ts")})))
+    assert answer.schema == operator.schema(Inputs({"in": MemoryLog(SCHEMA)}))
+
+
+@every
+def test_reached_never_decreases_and_no_later_row_is_older(operator: Operator) -> None:
+    harness = filled(operator, rows(120, seed=5))
+    reached = MIN_TIME
+    for _ in range(30):
+        answer = harness.step(rows=5)
+        times = answer.column(operator.time).cast(pa.int64()).to_pylist()
+        assert times == sorted(times)
+        assert all(time >= reached for time in times)
+        now = operator.reached(harness.offsets)
+        assert now >= max([reached, *([] if operator.reached(harness.offsets) == MIN_TIME else times[:1])])
+        reached = now
+
+
+@every
+def test_goes_through_json_and_pickle(operator: Operator) -> None:
+    text = json.dumps(operator.to_json())
+    assert operator_from_json(json.loads(text)) == operator
+    assert pickle.loads(pickle.dumps(operator)) == operator
+    log = MemoryLog(SCHEMA)
+    log.append(rows(10))
+    tasks = operator.plan({"in": Offset()}, {"in": log.offset()}, Inputs({"in": log}), 2)
+    assert pickle.loads(pickle.dumps(tasks)) == tasks
+
+
+@every
+def test_says_what_it_does_and_keeps(operator: Operator) -> None:
+    told = operator.explain()
+    assert told["operator"] == operator.kind
+    assert told["inputs"] == list(operator.inputs) == ["in"]
+    assert json.loads(json.dumps(told)) == told
+    keeps = operator.keeps()
+    harness = filled(operator, rows(60))
+    harness.run(rows=10)
+    kept = [file for file in harness.scratch.rglob("*") if file.is_file()]
+    if keeps is None:
+        assert kept == []
+        assert told["keeps"] is None
+    else:
+        assert keeps.what
+        assert keeps.bound
+        assert told["keeps"] == {"what": keeps.what, "bound": keeps.bound}
+
+
+def test_harness_sees_time_go_back() -> None:
+    class Backwards(Select):
+        def run(self, task: Any, inputs: Inputs) -> Any:
+            for batch in super().run(task, inputs):
+                yield batch.take(pa.array(range(batch.num_rows - 1, -1, -1)))
+
+    broken = Backwards("in", (("ts", "ts"),), "ts")
+    with pytest.raises(ContractBroken, match="time goes back"):
+        filled(broken, rows(20)).step()
+
+
+def test_harness_sees_an_answer_that_depends_on_scratch() -> None:
+    class Remembers(Select):
+        def run(self, task: Any, inputs: Inputs) -> Any:
+            assert inputs.scratch is not None
+            mark = Path(inputs.scratch) / "seen"
+            if not mark.exists():
+                yield from super().run(task, inputs)
+            mark.touch()
+
+    harness = filled(Remembers("in", (("ts", "ts"),), "ts"), rows(20))
+    assert harness.step(rows=5).num_rows == 5
+    with pytest.raises(ContractBroken, match="another answer"):
+        harness.replay()
+
+
+def test_harness_sees_a_read_of_rows_that_are_not_needed() -> None:
+    class LooksBack(Select):
+        def run(self, task: Any, inputs: Inputs) -> Any:
+            inputs.readers["in"].read(0, 1)
+            yield from super().run(task, inputs)
+
+    harness = filled(LooksBack("in", (("ts", "ts"),), "ts"), rows(20))
+    harness.step(rows=5)
+    with pytest.raises(ContractBroken, match="row 0 is read"):
+        harness.step(rows=5)
+
+
+def test_harness_sees_too_many_tasks() -> None:
+    class Eager(Select):
+        def plan(self, start: Any, end: Any, inputs: Inputs, parallelism: int) -> Any:
+            return super().plan(start, end, inputs, 10)
+
+    log = MemoryLog(SCHEMA)
+    log.append(rows(20))
+    operator = Eager("in", (("ts", "ts"),), "ts")
+    with small_tasks(), pytest.raises(ContractBroken, match="10 tasks were planned, 3 were allowed"):
+        run_batch(operator, Inputs({"in": log}), {"in": Offset()}, {"in": log.offset()}, 3)

@@ -1,0 +1,155 @@
+"""Babu, S. and Widom, J. (2001). Continuous Queries over Data Streams. SIGMOD Record 30(3), 109-120.
+
+The paper's network: packet headers of a customer's link (PTc) and a backbone link (PTb), here
+simulated. Q1 asks for the load on the backbone per minute where it is above a threshold. A query's
+answer is kept in four places: *Stream* (what stays true), *Store* (what is true now), *Scratch* (what is
+needed to go on), *Throw* (what is needed no more).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from anabranch.database import Database
+from anabranch.sources import Packets
+from anabranch.testing import ManualClock
+from anabranch.testing.sparkless import SparklessDatabase
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SECOND, MINUTE = 1_000_000, 60_000_000
+BEGIN = 1_767_225_600_000_000
+"""2026-01-01 00:00:00 UTC."""
+RATE = 100
+CREATE = "CREATE STREAM PTb (saddr STRING, daddr STRING, id BIGINT, length INT, ts TIMESTAMP) TIMESTAMP BY ts"
+Q1 = "SELECT getminute(ts) AS minute, sum(length) AS load FROM PTb GROUP BY getminute(ts) HAVING sum(length) > {t}"
+
+
+def packets(seconds: int, seed: int = 1) -> Any:
+    return Packets(seed).batch(BEGIN, BEGIN + seconds * SECOND, RATE)
+
+
+def arrays(table: Any) -> tuple[Any, Any]:
+    return table.column("ts").cast("int64").to_numpy(), table.column("length").to_numpy().astype(np.int64)
+
+
+def load_per_minute(table: Any) -> dict[int, int]:
+    """By the number of the minute, recomputed from all packets."""
+    times, lengths = arrays(table)
+    load: Counter[int] = Counter()
+    for minute, length in zip((times // MINUTE).tolist(), lengths.tolist(), strict=True):
+        load[minute] += length
+    return dict(load)
+
+
+def answered(table: Any) -> list[tuple[int, int]]:
+    minutes = (table.column("minute").cast("int64").to_numpy() // MINUTE).tolist()
+    return list(zip(minutes, table.column("load").to_pylist(), strict=True))
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(BEGIN + 86_400 * SECOND)
+
+
+def test_q1_equals_a_recomputation_from_all_packets(tmp_path: Path, clock: ManualClock, spark: SparkSession) -> None:
+    data = packets(seconds=400)
+    load = load_per_minute(data)
+    complete = sorted(load)[:-1]
+    threshold = int(np.median([load[m] for m in complete]))
+    wanted = [(m, load[m]) for m in complete if load[m] > threshold]
+    assert 1 < len(wanted) < len(complete)
+    with Database(tmp_path / "db", clock=clock) as db:
+        db.sql(CREATE)
+        db.append("PTb", data.slice(0, 7_000))
+        query = db.query(Q1.format(t=threshold), name="q1")
+        for at in range(7_000, data.num_rows, 9_999):
+            db.append("PTb", data.slice(at, 9_999))
+        assert answered(query.wait(120).table()) == wanted
+
+
+def test_q1_is_answered_as_soon_as_a_minute_is_over(tmp_path: Path, clock: ManualClock) -> None:
+    data = packets(seconds=190)
+    times, _ = arrays(data)
+    load = load_per_minute(data)
+    with SparklessDatabase(tmp_path / "db", clock=clock) as db:
+        db.sql(CREATE)
+        query = db.query(Q1.format(t=0), name="q1")
+        at = 0
+        for end in np.searchsorted(times, BEGIN + np.arange(10, 200, 10) * SECOND).tolist():
+            db.append("PTb", data.slice(at, end - at))
+            at = end
+            db.catch_up()
+            over = [m for m in sorted(load) if (m + 1) * MINUTE <= times[at - 1]]
+            assert answered(query.table()) == [(m, load[m]) for m in over]
+
+
+def test_store_of_q1_is_the_newest_minute(tmp_path: Path, clock: ManualClock) -> None:
+    data = packets(seconds=190)
+    load = load_per_minute(data)
+    with SparklessDatabase(tmp_path / "db", clock=clock) as db:
+        db.sql(CREATE)
+        query = db.query(Q1.format(t=0), name="q1")
+        db.append("PTb", data)
+        db.catch_up()
+        newest = sorted(load)[-2]
+        assert answered(query.store()) == [(newest, load[newest])]
+
+
+def test_every_packet_of_a_selection_is_in_stream_or_throw(tmp_path: Path, clock: ManualClock) -> None:
+    data = packets(seconds=30)
+    _, lengths = arrays(data)
+    with SparklessDatabase(tmp_path / "db", clock=clock, settings={"batch_rows": 700}) as db:
+        db.sql(CREATE)
+        query = db.query("SELECT saddr, length FROM PTb WHERE length > 1000", name="big")
+        for at in range(0, data.num_rows, 1_000):
+            db.append("PTb", data.slice(at, 1_000))
+            db.catch_up()
+            seen = lengths[: at + 1_000]
+            stats = query.stats()
+            assert stats["rows_in"] == len(seen) == stats["stream"]["rows"] + stats["throw"]["rows"]
+            assert stats["stream"]["rows"] == np.count_nonzero(seen > 1000)
+            assert (stats["store"]["rows"], stats["scratch"]["rows"], stats["behind_rows"]) == (0, 0, 0)
+
+
+def test_every_packet_of_an_aggregate_is_in_stream_scratch_or_throw(tmp_path: Path, clock: ManualClock) -> None:
+    data = packets(seconds=50)
+    times, lengths = arrays(data)
+    sql = "SELECT saddr, count(*) AS n FROM PTb WINDOW = INTERVAL 10 SECONDS WHERE length > 100 GROUP BY saddr"
+    with SparklessDatabase(tmp_path / "db", clock=clock, settings={"batch_rows": 900}) as db:
+        db.sql(CREATE)
+        query = db.query(sql, name="counts")
+        for at in range(0, data.num_rows, 1_100):
+            db.append("PTb", data.slice(at, 1_100))
+            db.catch_up()
+            seen, kept = times[: at + 1_100], lengths[: at + 1_100] > 100
+            opened = seen[-1] // (10 * SECOND) * (10 * SECOND)
+            waiting = kept & (seen >= opened)
+            stats = query.stats()
+            in_stream = sum(query.table().column("n").to_pylist())
+            assert stats["rows_in"] == len(seen) == in_stream + np.count_nonzero(waiting) + stats["throw"]["rows"]
+            assert stats["throw"]["rows"] == np.count_nonzero(~kept)
+            senders = set(data.column("saddr").slice(0, len(seen)).filter(waiting).to_pylist())
+            assert stats["scratch"]["rows"] >= len(senders)
+        total_groups = len(set(data.column("saddr").to_pylist()))
+        assert stats["scratch"]["rows"] <= 3 * total_groups, "scratch is bounded by groups, not by packets"
+
+
+def test_counts_outlive_the_process_and_count_nothing_twice(tmp_path: Path, clock: ManualClock) -> None:
+    data = packets(seconds=20)
+    for at in range(0, data.num_rows, 1_500):
+        with SparklessDatabase(tmp_path / "db", clock=clock) as db:
+            if at == 0:
+                db.sql(CREATE)
+                db.query("SELECT id FROM PTb WHERE length > 1000", name="big")
+            db.append("PTb", data.slice(at, 1_500))
+            db.catch_up()
+            stats = db.get_query("big").stats()
+    assert stats["rows_in"] == data.num_rows
+    assert stats["stream"]["rows"] + stats["throw"]["rows"] == data.num_rows
