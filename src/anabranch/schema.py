@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -272,8 +273,20 @@ def _checked_text(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     """Invalid UTF-8 must not enter a STRING column: readers and the JVM would choke on it later."""
     if pa.types.is_string(field.type):
         for chunk in column.chunks:
-            chunk.validate(full=True)
+            if not _is_ascii(chunk):
+                chunk.validate(full=True)
     return column
+
+
+def _is_ascii(text: pa.StringArray) -> bool:
+    """Whether the text is surely valid because it is plain ASCII: ten times faster to see than UTF-8."""
+    _, offsets, data = text.buffers()
+    if offsets is None or data is None or len(text) == 0:
+        return False
+    bounds = np.frombuffer(offsets, np.int32)[text.offset : text.offset + len(text) + 1]
+    if bounds[0] < 0 or bounds[-1] > data.size or (bounds[1:] < bounds[:-1]).any():
+        return False
+    return int(np.frombuffer(data, np.int8)[bounds[0] : bounds[-1]].min(initial=0)) >= 0
 
 
 def _parse_time(column: pa.ChunkedArray) -> pa.ChunkedArray:

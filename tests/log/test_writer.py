@@ -126,6 +126,7 @@ def test_segments_close_by_size_age_and_parts(storage: Make, writer: Open, clock
     w = writer(by_parts, segment_parts=4)
     for i in range(9):
         w.append(rows((i, i)))
+    w.close()
     assert len(by_parts.child("segments").files()) == 3  # 4 + 4 merged, 1 open
     assert ids(by_parts) == list(range(9))
 
@@ -134,12 +135,14 @@ def test_segments_close_by_size_age_and_parts(storage: Make, writer: Open, clock
     w.append(rows((0, 0)))
     clock.now += 11_000_000
     w.append(rows((1, 1)))
+    w.close()
     assert len(by_age.child("segments").files()) == 1
 
     by_size = storage("size")
     w = writer(by_size, segment_bytes=1500)
     for i in range(4):
         w.append(rows((i, i)))
+    w.close()
     assert len(by_size.child("segments").files()) < 4
     assert ids(by_size) == [0, 1, 2, 3]
 

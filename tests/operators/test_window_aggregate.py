@@ -253,6 +253,17 @@ def test_every_way_of_cutting_gives_the_oracles_answer(
         assert bits(way) == bits(once)
 
 
+@pytest.mark.parametrize("scratch", ["kept", "restarted", "torn"])
+@pytest.mark.parametrize("shape", [(160, 50), (64, 3), (200, 200)])
+@pytest.mark.parametrize("unit", ["time", "rows"])
+def test_batches_of_one_row_give_the_answer_of_one_batch(unit: str, shape: tuple[int, int], scratch: str) -> None:
+    log = log_of(some_rows(250, seed=1), begin=-100)
+    op = operator(unit, *shape, ["s", "i"])
+    one_by_one = play(op, log, [log.offset(row) for row in range(1, 251)], scratch=scratch)
+    assert one_by_one.num_rows > 30
+    assert bits(one_by_one) == bits(play(op, log, [log.offset()]))
+
+
 def simple(size: int, slide: int, unit: Any = "time", **more: Any) -> WindowAggregate:
     return WindowAggregate(
         "in", unit, size, slide, (("k", "k"),), (("n", "count", None), ("total", "sum", "v")),

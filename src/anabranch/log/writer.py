@@ -33,6 +33,7 @@ from anabranch.schema import TIME_TYPE
 from anabranch.settings import Settings
 
 WATERMARK = "watermark.json"
+_DELETES_PER_APPEND = 8
 _ARRIVAL = re.compile(r"arrival-([0-9a-f]{16})-([0-9a-f]{10})\.arrow")
 
 
@@ -81,6 +82,7 @@ class StreamWriter:
             released=max(notes.get("released", MIN_TIME), last_time, watermark),
         )
         self._parts: list[Segment] = []
+        self._covered: list[str] = []
         for segment in reversed(kept):
             if segment.size >= self._settings["segment_bytes"] or len(self._parts) >= self._settings["segment_parts"]:
                 break
@@ -176,6 +178,7 @@ class StreamWriter:
         if not self._parts:
             self._open_since = self._clock.now_us()
         part = write_segment(self._segments, rows, self.next_row, (first, last), self._notes())
+        self._clear_covered(_DELETES_PER_APPEND)
         self.next_row = part.end
         if part.size >= self._settings["segment_bytes"] and not self._parts:
             self._retain()
@@ -197,9 +200,14 @@ class StreamWriter:
                 table = pa.concat_tables([open_segment(self._segments, p) for p in parts]).combine_chunks()
                 times = (parts[0].time_first, parts[-1].time_last)
                 write_segment(self._segments, table, parts[0].first, times, self._notes())
-                for part in parts:
-                    self._segments.delete(part.name)
+                self._covered += [part.name for part in parts]
             self._retain()
+
+    def _clear_covered(self, count: int) -> None:
+        """Delete a few of the parts that a merged segment stands for; all at once would hold up an append."""
+        for name in self._covered[:count]:
+            self._segments.delete(name)
+        self._covered = self._covered[count:]
 
     def _retain(self) -> None:
         retention.apply(self._storage, self._segments, self.info)
@@ -327,6 +335,7 @@ class StreamWriter:
             try:
                 if release:
                     self._release(self._order.newest)
+                self._clear_covered(len(self._covered))
             finally:
                 self._closed = True
                 if self._rejects is not None:

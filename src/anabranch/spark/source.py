@@ -10,6 +10,8 @@ rows themselves leave as Arrow batches, for Spark SQL and for users' DataFrames.
 
 from __future__ import annotations
 
+import functools
+import gc
 import json
 import os
 from collections.abc import Iterator
@@ -78,13 +80,14 @@ class _Host:
     def _run(self, partition: TaskPartition) -> Iterator[pa.RecordBatch]:
         inputs = self._inputs()
         batches = self._operator.run(partition.task, inputs)
-        if not self._options.sealed:
+        if self._options.sealed:
+            options = self._options
+            assert options.staging is not None
+            schema = self._operator.schema(inputs)
+            yield seal(batches, schema, partition.index, options.staging, options.inline_bytes, inputs.work)
+        else:
             yield from batches
-            return
-        options = self._options
-        assert options.staging is not None
-        schema = self._operator.schema(inputs)
-        yield seal(batches, schema, partition.index, options.staging, options.inline_bytes, inputs.work)
+        _freeze_once()
 
 
 class OnceReader(_Host, DataSourceReader):
@@ -172,6 +175,17 @@ def open_reader(path: str) -> StreamReader:
             del _readers[old]
         _readers[key] = StreamReader(storage)
     return _readers[key]
+
+
+@functools.cache
+def _freeze_once() -> None:
+    """Take what is loaded by now out of the garbage collector's sight.
+
+    Spark's worker collects garbage after every task, and going through all the modules we import
+    takes longer than most tasks.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _operator(text: str) -> Operator:
