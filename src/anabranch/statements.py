@@ -16,6 +16,7 @@ from anabranch.schema import StreamSchema, sql_type
 from anabranch.sql import statements as s
 from anabranch.sql.once import StreamUse, plan_once
 from anabranch.sql.plan import plan_standing
+from anabranch.sql.values import counted
 
 if TYPE_CHECKING:
     from anabranch.database import Database
@@ -49,11 +50,11 @@ def insert(db: Database, statement: s.InsertInto) -> Result:
     names = list(statement.columns) if statement.columns is not None else given
     by_lower = {n.lower(): n for n in schema.names}
     names = [by_lower.get(n.lower(), n) for n in names]
-    for number, row in enumerate(statement.rows, 1):
+    for row in statement.rows:
         if len(row) != len(names):
             raise DataError(
-                "VALUES_DO_NOT_FIT",
-                f"row {number} has {len(row)} values for {len(names)} columns",
+                "VALUES_MISMATCH",
+                f"{counted(len(names), 'column')} for {counted(len(row), 'value')}",
                 hint="the columns are: " + ", ".join(names),
             )
     columns = {name: [row[i] for row in statement.rows] for i, name in enumerate(names)}

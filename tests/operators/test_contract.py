@@ -161,6 +161,35 @@ def test_restarts_and_replays_change_nothing(operator: Operator, tmp_path: Path)
 
 
 @every
+def test_heartbeat_alone_in_a_new_process(operator: Operator, tmp_path: Path) -> None:
+    data = rows(60, seed=6)
+    harness = OperatorHarness(operator, {"in": SCHEMA}, directory=tmp_path)
+    harness.push("in", data)
+    harness.step()
+    harness.advance("in", 1_000_000)
+    harness.step()
+    harness.restart()
+    harness.replay()
+    harness.restart()
+    harness.forget()
+    harness.replay()
+    assert same(harness.answers(), in_one_batch(operator, data))
+
+
+@every
+def test_worker_that_has_not_looked_for_long(operator: Operator, tmp_path: Path) -> None:
+    data = rows(120, seed=7)
+    harness = OperatorHarness(operator, {"in": SCHEMA}, directory=tmp_path)
+    for at in range(0, 120, 6):
+        harness.push("in", data.slice(at, 6))
+        harness.step()
+        harness.forget()
+    harness.advance("in", 1_000_000)
+    harness.step()
+    assert same(harness.answers(), in_one_batch(operator, data))
+
+
+@every
 def test_empty_batches_answer_nothing(operator: Operator) -> None:
     harness = OperatorHarness(operator, {"in": SCHEMA})
     assert harness.step().num_rows == 0

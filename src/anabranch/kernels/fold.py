@@ -17,10 +17,10 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 from numpy.typing import NDArray
 
 from anabranch.errors import QueryError
+from anabranch.kernels.compiled import compiled
 from anabranch.kernels.groups import Codes
 from anabranch.kernels.values import Column, floats, frozen, integers, one_array, order_numbers, valid
 
@@ -199,7 +199,7 @@ def _seeded(slots: Slots, seed: pa.Array, dtype: type, start: int = 0) -> tuple[
     return accumulators, slots.of_entry[len(seed) :]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _assign(codes, bounds, size):  # type: ignore[no-untyped-def]
     slot_of_group = np.full(size, -1, np.int32)
     slots = np.empty(len(codes), np.int32)
@@ -221,13 +221,13 @@ def _assign(codes, bounds, size):  # type: ignore[no-untyped-def]
     return slots, code_of_slot[:count].copy(), slot_bounds
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _count(counts, slots):  # type: ignore[no-untyped-def]
     for i in range(len(slots)):
         counts[slots[i]] += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add_integers(sums, slots, values):  # type: ignore[no-untyped-def]
     fits = True
     for i in range(len(slots)):
@@ -239,27 +239,27 @@ def _add_integers(sums, slots, values):  # type: ignore[no-untyped-def]
     return fits
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add_floats(sums, slots, values):  # type: ignore[no-untyped-def]
     for i in range(len(slots)):
         sums[slots[i]] += values[i]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _smallest(extremes, slots, values):  # type: ignore[no-untyped-def]
     for i in range(len(slots)):
         if values[i] < extremes[slots[i]]:
             extremes[slots[i]] = values[i]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _largest(extremes, slots, values):  # type: ignore[no-untyped-def]
     for i in range(len(slots)):
         if values[i] > extremes[slots[i]]:
             extremes[slots[i]] = values[i]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _welford(n, mean, m2, slots, values, present):  # type: ignore[no-untyped-def]
     for i in range(len(slots)):
         if present[i]:
@@ -270,7 +270,7 @@ def _welford(n, mean, m2, slots, values, present):  # type: ignore[no-untyped-de
             m2[s] += off * (values[i] - mean[s])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _chan(n, mean, m2, slots, more_n, more_mean, more_m2):  # type: ignore[no-untyped-def]
     for i in range(len(slots)):
         s = slots[i]

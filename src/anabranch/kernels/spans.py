@@ -9,13 +9,14 @@ nodes can be kept and shared by all windows over them. A node is written as one 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from anabranch.kernels.compiled import compiled
 
 LEVELS = 16
 """Levels fit below this; a node's number is index * LEVELS + level."""
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def pane_runs(axis, length):  # type: ignore[no-untyped-def]
     """For a non-decreasing axis: the panes that occur, and the bounds of their entries."""
     panes = np.empty(len(axis), np.int64)
@@ -32,7 +33,7 @@ def pane_runs(axis, length):  # type: ignore[no-untyped-def]
     return panes[:count].copy(), bounds[: count + 1].copy()
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def window_ends(panes, per_window, per_slide, after, upto):  # type: ignore[no-untyped-def]
     """The ends (in panes) after < end ≤ upto of the windows that hold one of the given, ascending panes."""
     found = []
@@ -51,7 +52,7 @@ def window_ends(panes, per_window, per_slide, after, upto):  # type: ignore[no-u
     return ends
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def cover(ends, per_window, top):  # type: ignore[no-untyped-def]
     """For each window the nodes it is made of, in pane order, none above level `top`: (nodes, bounds)."""
     nodes = []
@@ -82,7 +83,7 @@ def cover(ends, per_window, top):  # type: ignore[no-untyped-def]
     return flat, bounds
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def expand(members, bounds, first, last):  # type: ignore[no-untyped-def]
     """The entries first[m] ≤ i < last[m] of each list's members, in order: (entries, bounds of the lists)."""
     total = 0

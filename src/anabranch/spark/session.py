@@ -80,9 +80,10 @@ class Session:
         """Start the Python workers and let them import what tasks need, before rows wait for it."""
 
         def touch(batches: Iterator[Any]) -> Iterator[Any]:
-            import anabranch.operators
-            import anabranch.spark.source  # noqa: F401
+            import anabranch.spark.source
+            from anabranch.operators.warm import warm_up
 
+            warm_up()
             yield from batches
 
         count = self.parallelism

@@ -132,7 +132,7 @@ class OperatorHarness:
     # -- how -----------------------------------------------------------------------------------
 
     def _run(self, start: dict[str, Offset], end: dict[str, Offset], parallelism: int) -> pa.Table:
-        readers = {name: log.reader for name, log in self._logs.items()}
+        readers = {name: log.worker() for name, log in self._logs.items()}
         inputs = Inputs(readers, str(self.scratch))
         answer = run_batch(self.operator, inputs, start, end, parallelism)
         self.work.add(inputs.work)
@@ -145,7 +145,7 @@ class OperatorHarness:
         return Offset(max(start.row, end.row), max(start.time, end.time))
 
     def _together(self, tables: list[pa.Table]) -> pa.Table:
-        schema = self.operator.schema(Inputs({name: log.reader for name, log in self._logs.items()}))
+        schema = self.operator.schema(Inputs({name: log.worker() for name, log in self._logs.items()}))
         return pa.concat_tables([schema.empty_table(), *tables])
 
 
@@ -224,11 +224,25 @@ class _Guarded:
         return self._reader.first_row()
 
 
+class Workers:
+    """The readers of a stream in several worker processes, which take turns.
+
+    None is told when the stream grows: a reader knows what was there when it last looked, which may
+    be nothing, and must find out by itself that there is more.
+    """
+
+    def __init__(self, storage: Storage, count: int = 2) -> None:
+        self._readers = [StreamReader(storage) for _ in range(count)]
+
+    def next(self) -> StreamReader:
+        self._readers.append(self._readers.pop(0))
+        return self._readers[-1]
+
+
 class _Log(Protocol):
     """A stream as the harness keeps it."""
 
-    @property
-    def reader(self) -> LogReader: ...
+    def worker(self) -> LogReader: ...
     def append(self, rows: Any) -> int: ...
     def advance(self, time: int) -> None: ...
     def end(self) -> Offset: ...
@@ -238,21 +252,24 @@ class _Log(Protocol):
 
 class _MemoryStream:
     def __init__(self, schema: StreamSchema) -> None:
-        self.reader = MemoryLog(schema)
+        self._log = MemoryLog(schema)
         self._beat = MIN_TIME
 
+    def worker(self) -> LogReader:
+        return self._log
+
     def append(self, rows: Any) -> int:
-        return self.reader.append(rows)
+        return self._log.append(rows)
 
     def advance(self, time: int) -> None:
         self._beat = max(self._beat, time)
 
     def end(self) -> Offset:
-        end = self.reader.offset()
+        end = self._log.offset()
         return Offset(end.row, max(end.time, self._beat))
 
     def offset_at(self, row: int, end: Offset) -> Offset:
-        return self.reader.offset(row)
+        return self._log.offset(row)
 
     def reopen(self) -> None:
         """Memory is all there is."""
@@ -267,7 +284,11 @@ class _DiskStream:
 
     def _open(self) -> None:
         self._writer = StreamWriter(self._storage, self._settings, ManualClock())
-        self.reader = StreamReader(self._storage)
+        self._reader = StreamReader(self._storage)
+        self._workers = Workers(self._storage)
+
+    def worker(self) -> LogReader:
+        return self._workers.next()
 
     def append(self, rows: Any) -> int:
         return self._writer.append(rows)
@@ -276,10 +297,10 @@ class _DiskStream:
         self._writer.advance(time)
 
     def end(self) -> Offset:
-        return self.reader.end()
+        return self._reader.end()
 
     def offset_at(self, row: int, end: Offset) -> Offset:
-        return self.reader.offset_at(row, end)
+        return self._reader.offset_at(row, end)
 
     def reopen(self) -> None:
         self._writer.close()

@@ -23,7 +23,7 @@ from anabranch.log.offset import Offset
 from anabranch.operators import operator_from_json
 from anabranch.operators.base import Inputs, Work
 from anabranch.spark.options import SourceOptions
-from anabranch.testing.harness import run_batch, same
+from anabranch.testing.harness import Workers, run_batch, same
 
 
 class NeedsSpark(Exception):
@@ -148,6 +148,7 @@ class LocalRunning:
         self._options = options
         self._operator = operator_from_json(options.operator)
         self._readers = {name: StreamReader(Storage(path)) for name, path in options.streams.items()}
+        self._workers = {name: Workers(Storage(path)) for name, path in options.streams.items()}
         self._checkpoint = checkpoint
         self._on_batch = on_batch
         self._unkindness = unkindness
@@ -195,7 +196,7 @@ class LocalRunning:
         return f"{place}/{self._number}" if place is not None and self._unkindness.forget else place
 
     def _batch(self, start: dict[str, Offset], end: dict[str, Offset]) -> LocalBatch:
-        inputs = Inputs(self._readers, self._scratch())
+        inputs = Inputs({name: workers.next() for name, workers in self._workers.items()}, self._scratch())
         rows = run_batch(self._operator, inputs, start, end, self._options.parallelism)
         return LocalBatch(self._number, rows, inputs.work, (start, end))
 
