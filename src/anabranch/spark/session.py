@@ -80,7 +80,7 @@ class Session:
         """Start the Python workers and let them import what tasks need, before rows wait for it."""
 
         def touch(batches: Iterator[Any]) -> Iterator[Any]:
-            import anabranch.spark.source
+            import anabranch.spark.source  # noqa: F401
             from anabranch.operators.warm import warm_up
 
             warm_up()
