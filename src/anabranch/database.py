@@ -275,7 +275,7 @@ class Database:
                 try:
                     query.start()
                 except AnabranchError as problem:
-                    if problem.name != "STREAM_IS_BEING_WRITTEN":
+                    if problem.name not in ("STREAM_IS_BEING_WRITTEN", "QUERY_RUNS_ELSEWHERE"):
                         raise
 
     # -- Spark programs --------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Every setting: its name, default and meaning, in one visible table.
 
 Settings are given to `anabranch.open(path, settings={…})` or as environment variables
-`ANABRANCH_<NAME>`; per stream some can be set with `CREATE STREAM … OPTIONS (name 'value')`.
+`ANABRANCH_<NAME>`; those in `PER_STREAM` also with `CREATE STREAM … OPTIONS (name 'value')`.
 """
 
 from __future__ import annotations
@@ -40,6 +40,15 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("warm_up", 1, "Start Spark's Python workers before the first query needs them; 0 does not."),
 )
 
+PER_STREAM = (
+    "segment_bytes",
+    "segment_age_seconds",
+    "segment_parts",
+    "future_limit_seconds",
+    "idle_release_seconds",
+)
+"""Settings that a stream may have its own value of: CREATE STREAM … OPTIONS (name 'value')."""
+
 _BY_NAME = {s.name: s for s in SETTINGS}
 
 
@@ -71,6 +80,19 @@ class Settings(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._values)
+
+    @staticmethod
+    def for_stream(given: Mapping[str, str]) -> dict[str, str]:
+        """The OPTIONS of a CREATE STREAM, checked: only settings that make sense for one stream."""
+        for name in given:
+            if name not in PER_STREAM:
+                raise SetupError(
+                    "SETTING_NOT_FOUND",
+                    f'"{name}" is not an option of a stream',
+                    hint=did_you_mean(name, PER_STREAM),
+                )
+        Settings(given, environment={})
+        return dict(given)
 
     def but(self, **changes: Any) -> Settings:
         """These settings with some changed."""

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
-from anabranch.errors import CatalogError, DataError, QueryError
+from anabranch.errors import CatalogError, DataError
 from anabranch.log.stream import StreamInfo
 from anabranch.operators.select import Select as SelectOperator
 from anabranch.result import Result
 from anabranch.schema import StreamSchema, sql_type
+from anabranch.settings import Settings
 from anabranch.sql import statements as s
 from anabranch.sql.once import StreamUse, plan_once
 from anabranch.sql.plan import plan_standing
@@ -31,7 +32,8 @@ def create_stream(db: Database, statement: s.CreateStream) -> Result:
     if statement.if_not_exists and _exists(db, statement.name):
         return Result(message=f'stream "{statement.name}" exists already')
     schema = StreamSchema.of(statement.columns, statement.time)
-    info = StreamInfo(statement.name, schema, statement.skew_us, statement.retain_us, options=dict(statement.options))
+    options = Settings.for_stream(statement.options)
+    info = StreamInfo(statement.name, schema, statement.skew_us, statement.retain_us, options=options)
     db.catalog.create_stream(info)
     return Result(message=f'stream "{statement.name}" created')
 
@@ -163,12 +165,7 @@ def describe(db: Database, statement: s.Describe) -> Result:
 
 
 def stop_query(db: Database, statement: s.StopQuery) -> Result:
-    query = db.get_query(statement.name)
-    if query.status == "elsewhere":
-        raise QueryError(
-            "QUERY_RUNS_ELSEWHERE", f'query "{query.name}" is run by another process', hint="stop it there"
-        )
-    query.stop()
+    db.get_query(statement.name).stop()
     return Result(message=f'query "{statement.name}" stopped')
 
 

@@ -52,6 +52,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, BaseException 
 
 @pytest.mark.chaos
 @pytest.mark.spark
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", [file.name for file in KILLED])
 def test_killed_and_resumed(name: str, killed: dict[str, BaseException | None]) -> None:
     problem = killed[name]

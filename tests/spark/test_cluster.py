@@ -33,7 +33,8 @@ with ab.open(path, settings={"master": master, "parallelism": 2, "batch_rows": 6
             "ts": pa.array([base + i * 100 for i in ids]).cast(pa.timestamp("us", "UTC"))}))
     push(0)
     counts = db.query(
-        "SELECT key, count(*) AS n, sum(id) AS total FROM packets WINDOW = INTERVAL 1 SECOND GROUP BY key", name="counts")
+        "SELECT key, count(*) AS n, sum(id) AS total FROM packets WINDOW = INTERVAL 1 SECOND GROUP BY key",
+        name="counts")
     few = db.query("SELECT id, reverse(CAST(key AS STRING)) AS k, ts FROM packets WHERE id % 1000 = 0", name="few")
     counts.wait(180); few.wait(180)
     print("running", flush=True)

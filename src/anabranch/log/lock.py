@@ -25,6 +25,24 @@ LOCK = "writer.lock"
 LEASE_US = 30_000_000
 
 
+def owner_of(storage: Storage, clock: Clock) -> dict[str, Any] | None:
+    """Who writes the stream in a directory now, or None."""
+    owner: dict[str, Any] | None = storage.read_json(LOCK)
+    if not storage.is_local:
+        return owner if owner and owner.get("until", 0) > clock.now_us() else None
+    try:
+        handle = os.open(storage.full(LOCK), os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return owner or {}
+    finally:
+        os.close(handle)
+    return None
+
+
 class WriterLock:
     """The right to write one stream, from `take` until `release` or death."""
 

@@ -104,9 +104,7 @@ class StreamReader:
         raise AssertionError("unreachable")
 
     def _read(self, start: int, end: int, columns: list[str] | None) -> pa.Table:
-        if start < end and (not self._chain or self._chain[-1].end < end):
-            self._seen = None
-            self.refresh()
+        self._look_up_to(end if start < end else 0)
         schema = self.schema if columns is None else pa.schema([self.schema.field(c) for c in columns])
         if start >= end:
             return schema.empty_table()
@@ -132,6 +130,12 @@ class StreamReader:
             self.bytes_read += segment.size * (high - low) // segment.rows
         return pa.concat_tables(pieces) if pieces else schema.empty_table()
 
+    def _look_up_to(self, end: int) -> None:
+        """Whoever asks for rows below `end` knows that they are there: look again if we do not."""
+        if end and (not self._chain or self._chain[-1].end < end):
+            self._seen = None
+            self.refresh()
+
     def _table(self, segment: Segment) -> pa.Table:
         table = self._open.get(segment)
         if table is None:
@@ -144,6 +148,7 @@ class StreamReader:
 
     def row_at_time(self, time: int, end: int) -> int:
         """The number of the first row below `end` whose time is ≥ `time`, else `end`."""
+        self._look_up_to(end)
         at = bisect.bisect_left(self._chain, time, key=lambda s: s.time_last)
         if at >= len(self._chain) or self._chain[at].first >= end:
             return end

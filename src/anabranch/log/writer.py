@@ -45,7 +45,7 @@ class StreamWriter:
     ) -> None:
         self.info = StreamInfo.load(storage)
         self._storage = storage
-        self._settings = settings or Settings()
+        self._settings = (settings or Settings()).but(**self.info.options)
         self._clock = clock or SystemClock()
         self._mutex = threading.RLock()
         self._lock = WriterLock(storage, self.info.name, self._clock) if locked else None

@@ -20,6 +20,7 @@ from anabranch.catalog import Catalog, QueryInfo
 from anabranch.clock import Clock
 from anabranch.errors import AnabranchError, QueryError
 from anabranch.log import Offset, StreamReader, StreamWriter, retention
+from anabranch.log.lock import owner_of
 from anabranch.log.stream import StreamInfo
 from anabranch.operators.base import Inputs
 from anabranch.operators.window_aggregate import WindowAggregate
@@ -82,9 +83,22 @@ class Query:
             return "running"
         if self.failure is not None:
             return "failed"
-        if not self._info.running:
-            return "stopped"
-        return "elsewhere" if self._running is None else "stopped"
+        return "elsewhere" if self._runs_elsewhere() else "stopped"
+
+    def _runs_elsewhere(self) -> dict[str, Any] | None:
+        """The process that runs it, if that is another one."""
+        if self._writer is not None:
+            return None
+        return owner_of(self._catalog.stream_storage(self.name), self._clock)
+
+    def _refuse_if_elsewhere(self) -> None:
+        owner = self._runs_elsewhere()
+        if owner is not None:
+            raise QueryError(
+                "QUERY_RUNS_ELSEWHERE",
+                f'query "{self.name}" is run by process {owner.get("pid", "?")} on {owner.get("host", "?")}',
+                hint="do it there, or stop that process first",
+            )
 
     @property
     def failure(self) -> AnabranchError | None:
@@ -109,12 +123,13 @@ class Query:
             retention.hold(storage, self.name, reader.first_row(), None)
 
     def start(self, *, available_now: bool = False) -> None:
-        """Run, from where it was. Another process that runs it already is left in peace."""
+        """Run, from where it was; refused while another process runs it."""
         with self._mutex:
             if self._running is not None and self._running.alive:
                 return
-            engine = self._engine()
             self._close_writer()
+            self._refuse_if_elsewhere()
+            engine = self._engine()
             self._failure = None
             self._writer = StreamWriter(self._catalog.stream_storage(self.name), self._settings, self._clock)
             self._batch_began = time.monotonic()
@@ -134,6 +149,7 @@ class Query:
 
     def stop(self) -> None:
         """End the running; its answers stay, and `start` goes on from there."""
+        self._refuse_if_elsewhere()
         self.halt()
         self._remember(running=False)
 
@@ -147,6 +163,7 @@ class Query:
 
     def drop(self) -> None:
         """End it and remove all it has: answers, scratch, checkpoint."""
+        self._refuse_if_elsewhere()
         self.halt()
         for name in self.inputs:
             retention.let_go(self._catalog.stream_storage(name), self.name)
@@ -308,7 +325,7 @@ class Query:
                 "bytes": counts.scratch_bytes,
                 "why": keeps.what if keeps else "nothing is kept",
             },
-            "throw": {"rows": counts.rows_thrown, "bytes": None, "why": "rows that WHERE dropped"},
+            "throw": {"rows": counts.rows_thrown, "bytes": None, "why": "rows that WHERE dropped or no window holds"},
         }
 
     def explain(self, format: str = "text") -> str:
