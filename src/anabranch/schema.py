@@ -291,7 +291,7 @@ def _is_ascii(text: pa.StringArray) -> bool:
 
 def _parse_time(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """ISO 8601 text as UTC time; text with an offset keeps its instant."""
-    try:
-        return column.cast(TIME_TYPE)
-    except pa.ArrowInvalid:
-        return pc.assume_timezone(column.cast(pa.timestamp("us")), "UTC")
+    zoned = pc.match_substring_regex(column, r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
+    with_offset = pc.if_else(zoned, column, None).cast(TIME_TYPE)
+    without = pc.if_else(zoned, None, column).cast(pa.timestamp("us"))
+    return pc.coalesce(with_offset, pc.assume_timezone(without, "UTC"))

@@ -77,7 +77,9 @@ class _Host:
         tasks = self._operator.plan(start, end, self._inputs(), self._options.parallelism)
         return [TaskPartition(i, task) for i, task in enumerate(tasks)]
 
-    def _run(self, partition: TaskPartition) -> Iterator[pa.RecordBatch]:
+    def _run(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, TaskPartition):
+            return  # Spark reads one empty partition where there are no tasks
         inputs = self._inputs()
         batches = self._operator.run(partition.task, inputs)
         if self._options.sealed:
@@ -97,7 +99,7 @@ class OnceReader(_Host, DataSourceReader):
         end = {name: Offset(*offset) for name, offset in self._options.ends.items()}
         return self._plan(_beginning(self._options), end)
 
-    def read(self, partition: TaskPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         yield from self._run(partition)
 
 
@@ -129,7 +131,7 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[TaskPartition]:
         return self._plan(_from_json(start), _from_json(end))
 
-    def read(self, partition: TaskPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         yield from self._run(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
