@@ -277,6 +277,31 @@ def test_a_failed_write_leaves_nothing_behind_and_can_be_repeated(
     assert not [f for f in os.listdir(Path(place.path) / "segments") if f.endswith(".tmp")]
 
 
+def test_an_append_holds_though_merging_finds_the_disk_full(
+    storage: Make, writer: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = storage()
+    w = writer(place, segment_parts=3)
+    import anabranch.log.writer as module
+
+    real = module.write_segment
+
+    def full_when_merging(segments: Storage, table: pa.Table, *rest: Any) -> Segment:
+        if table.num_rows > 1:
+            raise StreamError("DISK_IS_FULL", "no space left")
+        return real(segments, table, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "write_segment", full_when_merging)
+        for i in range(6):
+            assert w.append(rows((i, i))) == i + 1
+    assert len(place.child("segments").files()) == 6
+    w.append(rows((6, 6)))
+    w.close()
+    assert len(place.child("segments").files()) == 1
+    assert ids(place) == list(range(7))
+
+
 def test_a_heartbeat_moves_time_without_rows(storage: Make, writer: Open) -> None:
     place = storage()
     w = writer(place)

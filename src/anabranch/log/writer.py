@@ -11,6 +11,7 @@ the number of parts. Rows keep their numbers, so nobody who reads notices.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from typing import Any
@@ -178,8 +179,14 @@ class StreamWriter:
         if not self._parts:
             self._open_since = self._clock.now_us()
         part = write_segment(self._segments, rows, self.next_row, (first, last), self._notes())
-        self._clear_covered(_DELETES_PER_APPEND)
         self.next_row = part.end
+        # The rows are safe from here on. Housekeeping that fails (a full disk) is tried again next time.
+        with contextlib.suppress(OSError, StreamError):
+            self._keep_house(part)
+
+    def _keep_house(self, part: Segment) -> None:
+        """Close the open segment if it is large, old or in many parts; let old segments go."""
+        self._clear_covered(_DELETES_PER_APPEND)
         if part.size >= self._settings["segment_bytes"] and not self._parts:
             self._retain()
             return
@@ -195,12 +202,13 @@ class StreamWriter:
     def close_segment(self) -> None:
         """Merge the parts of the open segment into one file."""
         with self._mutex:
-            parts, self._parts = self._parts, []
+            parts = self._parts
             if len(parts) > 1:
                 table = pa.concat_tables([open_segment(self._segments, p) for p in parts]).combine_chunks()
                 times = (parts[0].time_first, parts[-1].time_last)
                 write_segment(self._segments, table, parts[0].first, times, self._notes())
                 self._covered += [part.name for part in parts]
+            self._parts = []
             self._retain()
 
     def _clear_covered(self, count: int) -> None:
