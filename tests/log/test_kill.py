@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
+import select
 import signal
+import subprocess
+import sys
 import time
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,23 +24,85 @@ ROWS = 20
 SETTINGS = {"segment_bytes": 6000, "segment_parts": 5}
 
 
-def batch_rows(batch: int, disorder: int) -> dict[str, list[int]]:
+def batch_rows(batch: int, disorder: int) -> pa.Table:
     """The rows of a batch: numbered, with times that go back by at most `disorder` µs, and one late row."""
     source = random.Random(batch)
     ids = [batch * ROWS + i for i in range(ROWS)]
     times = [1000 * i - source.randint(0, disorder) for i in ids]
     if disorder and batch:
         times[-1] = 1000 * ids[-1] - 10 * disorder
-    return {"id": ids, "ts": times}
+    return pa.table({"id": ids, "ts": pa.array(times).cast(pa.timestamp("us", tz="UTC"))})
 
 
-def append_until_killed(path: str, first: int, disorder: int, acknowledge: Connection) -> None:
+def append_until_killed(path: str, first: int, disorder: int) -> None:
+    """What the victim does: append, and say so on standard output."""
     writer = StreamWriter(Storage(path), Settings(SETTINGS, environment={}))
     for batch in range(first, first + 100_000):
-        data = batch_rows(batch, disorder)
-        table = pa.table({"id": data["id"], "ts": pa.array(data["ts"]).cast(pa.timestamp("us", tz="UTC"))})
-        writer.append(table, producer="test", batch=batch)
-        acknowledge.send(batch)
+        writer.append(batch_rows(batch, disorder), producer="test", batch=batch)
+        os.write(1, f"{batch}\n".encode())
+
+
+def breed() -> None:
+    """Fork a victim for each line "path first disorder" and say its pid: a start without any imports."""
+    batch_rows(0, 0)  # pyarrow imports pandas when it first makes an array
+    for line in sys.stdin:
+        path, first, disorder = line.rsplit(" ", 2)
+        pid = os.fork()
+        if pid == 0:
+            append_until_killed(path, int(first), int(disorder))
+        os.write(1, f"pid {pid}\n".encode())
+        os.waitpid(pid, 0)
+        os.write(1, b"dead\n")
+
+
+class Breeder:
+    """The process that forks victims, and the lines it and they say."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", "from tests.log.test_kill import breed; breed()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._said = b""
+
+    def life(self, path: str, first: int, disorder: int, seconds: float) -> list[int]:
+        """Let a victim live for a while after its first acknowledgement; gives what it acknowledged."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{path} {first} {disorder}\n".encode())
+        self._process.stdin.flush()
+        acknowledged: list[int] = []
+        pid, deadline = 0, time.monotonic() + 60
+        while (line := self._line(deadline)) != "dead":
+            if line is None:
+                os.kill(pid, signal.SIGKILL)
+                deadline = time.monotonic() + 60
+            elif line.startswith("pid"):
+                pid = int(line[4:])
+            else:
+                acknowledged.append(int(line))
+                if len(acknowledged) == 1:
+                    deadline = time.monotonic() + seconds
+        return acknowledged
+
+    def _line(self, deadline: float) -> str | None:
+        """The next line, or None once it is time."""
+        assert self._process.stdout is not None
+        handle = self._process.stdout.fileno()
+        while b"\n" not in self._said:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([handle], [], [], left)[0]:
+                return None
+            said = os.read(handle, 65536)
+            assert said, "the breeder died"
+            self._said += said
+        line, _, self._said = self._said.partition(b"\n")
+        return line.decode()
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(timeout=30)
 
 
 @pytest.mark.parametrize("disorder", [0, 5000])
@@ -47,31 +110,16 @@ def test_acknowledged_batches_survive_kill_minus_9(tmp_path: Path, disorder: int
     place = Storage(str(tmp_path / "s"))
     schema = StreamSchema.of({"id": "BIGINT", "ts": "TIMESTAMP"}, "ts")
     StreamInfo("s", schema, skew_us=disorder).create(place)
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.log.test_kill"])
     seed = random.Random(f"kill {disorder}")
+    breeder = Breeder()
     next_batch = 0
     for _ in range(ROUNDS // 2):
-        mine, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=append_until_killed, args=(place.path, next_batch, disorder, theirs))
-        process.start()
-        theirs.close()
-        acknowledged = [mine.recv()]
-        deadline = time.monotonic() + seed.uniform(0, 0.03)
-        while time.monotonic() < deadline:
-            if mine.poll(max(deadline - time.monotonic(), 0)):
-                acknowledged.append(mine.recv())
-        assert process.pid is not None
-        os.kill(process.pid, signal.SIGKILL)
-        process.join()
-        try:
-            while mine.poll():
-                acknowledged.append(mine.recv())
-        except EOFError:
-            pass
+        acknowledged = breeder.life(place.path, next_batch, disorder, seed.uniform(0, 0.03))
+        assert acknowledged, "the victim died before it was killed"
         assert acknowledged == list(range(next_batch, next_batch + len(acknowledged)))
         next_batch += len(acknowledged)
         check(place, next_batch, disorder)
+    breeder.close()
 
 
 def check(place: Storage, acknowledged: int, disorder: int) -> None:
