@@ -6,6 +6,7 @@ Spark is started when something first needs it. Appending and reading streams do
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import os
 import threading
 import weakref
@@ -18,13 +19,14 @@ import pyarrow as pa
 from anabranch import statements as _run
 from anabranch.catalog import Catalog, QueryInfo
 from anabranch.clock import Clock, SystemClock
-from anabranch.errors import AnabranchError, CatalogError, QueryError
+from anabranch.errors import AnabranchError, CatalogError, DataError, QueryError, StreamError
 from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.stream import StreamInfo
 from anabranch.operators.base import Inputs, Operator
 from anabranch.queries import Query
 from anabranch.queries.ingest import Ingest
 from anabranch.result import Result
+from anabranch.schema import TIME_TYPE
 from anabranch.settings import Settings
 from anabranch.spark.options import SourceOptions, ddl
 from anabranch.sql.parser import parse
@@ -128,8 +130,18 @@ class Database:
 
     def advance(self, stream: str, time: Any) -> None:
         """A heartbeat: the stream's time has reached `time` (a datetime or µs), though no row came."""
-        micros = time if isinstance(time, int) else pa.scalar(time, pa.timestamp("us", tz="UTC")).value
-        self.writer(stream).advance(micros)
+        if isinstance(time, dt.datetime):
+            time = pa.scalar(time if time.tzinfo else time.replace(tzinfo=dt.UTC), TIME_TYPE).value
+        if not isinstance(time, int) or isinstance(time, bool):
+            raise DataError("TYPE_MISMATCH", f"a heartbeat is a datetime or whole microseconds, got {time!r}")
+        limit = self.settings["future_limit_seconds"]
+        if abs(time) >= 2**62 or (limit and time > self._clock.now_us() + limit * 1e6):
+            raise StreamError(
+                "TIME_IN_FUTURE",
+                f"a heartbeat at {time} µs is too far ahead of the clock",
+                hint="the time is in microseconds since 1970; future_limit_seconds says how far ahead is allowed",
+            )
+        self.writer(stream).advance(time)
 
     def reader(self, stream: str) -> StreamReader:
         """A reader of a stream, of a query's answers, or of `<stream>.rejects`."""

@@ -179,6 +179,23 @@ class StreamSchema:
 
 def as_table(data: Any, schema: pa.Schema | None = None) -> pa.Table:
     """Anything people hold rows in, as an Arrow table with its own column names and types."""
+    try:
+        return _table(data, schema)
+    except DataError:
+        raise
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as problem:
+        raise DataError(
+            "DATA_NOT_UNDERSTOOD",
+            f"this {type(data).__name__} cannot be read as rows",
+            detail=str(problem).splitlines()[0] if str(problem) else None,
+            hint=_KINDS,
+        ) from None
+
+
+_KINDS = "pass a pyarrow Table, a pandas or polars DataFrame, a dict of columns or a list of dicts"
+
+
+def _table(data: Any, schema: pa.Schema | None) -> pa.Table:
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, pa.RecordBatch):
@@ -194,11 +211,7 @@ def as_table(data: Any, schema: pa.Schema | None = None) -> pa.Table:
         return pa.table(data)
     if hasattr(data, "to_arrow"):
         return cast(pa.Table, data.to_arrow())
-    raise DataError(
-        "DATA_NOT_UNDERSTOOD",
-        f"got {type(data).__name__} where rows were wanted",
-        hint="pass a pyarrow Table, a pandas or polars DataFrame, a dict of columns or a list of dicts",
-    )
+    raise DataError("DATA_NOT_UNDERSTOOD", f"got {type(data).__name__} where rows were wanted", hint=_KINDS)
 
 
 def _from_rows(rows: list[Any], schema: pa.Schema | None) -> pa.Table:
@@ -208,8 +221,9 @@ def _from_rows(rows: list[Any], schema: pa.Schema | None) -> pa.Table:
     names: dict[str, None] = {}
     for row in rows:
         names.update(dict.fromkeys(row))
-    columns = {n: _array([row.get(n) for row in rows], n, schema) for n in names}
-    return pa.table(columns) if columns else pa.table({})
+    if rows and not names and schema is not None:
+        names = dict.fromkeys(schema.names[:1])  # rows of nothing but nulls are rows too
+    return pa.table({n: _array([row.get(n) for row in rows], n, schema) for n in names})
 
 
 def _array(values: Any, name: str, schema: pa.Schema | None) -> pa.Array | pa.ChunkedArray:
@@ -231,42 +245,82 @@ def _array(values: Any, name: str, schema: pa.Schema | None) -> pa.Array | pa.Ch
 
 
 def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """The column in the field's type, or an error if that would change what a value says."""
+    wanted = field.type
     try:
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            if pa.types.is_binary(field.type):
-                return column.cast(field.type)
-            if pa.types.is_timestamp(field.type):
-                return _parse_time(column)
-            if not pa.types.is_string(field.type):
-                raise pa.ArrowInvalid("text is not converted")
         if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        if column.type.equals(field.type):
-            return _checked_text(column, field)
-        if pa.types.is_timestamp(field.type) and pa.types.is_timestamp(column.type):
-            if column.type.tz is None:
-                column = pc.assume_timezone(column, "UTC")
-            # A nanosecond timestamp is cut to the microsecond before it, as Spark does.
-            return column.cast(field.type, safe=False)
-        if pa.types.is_timestamp(field.type) and not pa.types.is_null(column.type):
-            if pa.types.is_date(column.type):
-                return column.cast(pa.timestamp("us")).cast(field.type)
-            raise pa.ArrowInvalid("a number is not a time")
-        if pa.types.is_boolean(field.type) != pa.types.is_boolean(column.type) and not pa.types.is_null(column.type):
-            raise pa.ArrowInvalid("only BOOLEAN becomes BOOLEAN")
-        if pa.types.is_string(field.type) and not (
-            pa.types.is_large_string(column.type)
-            or pa.types.is_string_view(column.type)
-            or pa.types.is_null(column.type)
+            column = _decoded(column)
+        given = column.type
+        if given.equals(wanted) or pa.types.is_null(given):
+            return _checked_text(column.cast(wanted), field)
+        if _is_text(given):
+            return _from_text(column, field)
+        if pa.types.is_timestamp(wanted):
+            return _to_time(column)
+        if pa.types.is_date(wanted) and pa.types.is_timestamp(given):
+            return _exactly(column, column.cast(wanted, safe=False), "a time of day would be lost")
+        if pa.types.is_decimal(wanted) and pa.types.is_integer(given):
+            return column.cast(pa.decimal128(38, wanted.scale)).cast(wanted)
+        if pa.types.is_decimal(wanted) and pa.types.is_floating(given):
+            return _exactly(column, column.cast(wanted), "digits would be lost")
+        if pa.types.is_float32(wanted) and pa.types.is_floating(given):
+            narrow = column.cast(wanted)
+            if pc.any(pc.and_(pc.is_finite(column), pc.invert(pc.is_finite(narrow)))).as_py():
+                raise pa.ArrowInvalid("a number is too large for FLOAT")
+            return narrow
+        if (
+            pa.types.is_boolean(wanted) != pa.types.is_boolean(given)
+            or pa.types.is_string(wanted)
+            or pa.types.is_temporal(wanted) != pa.types.is_temporal(given)
         ):
-            raise pa.ArrowInvalid("only text becomes text")
-        return _checked_text(column.cast(field.type), field)
+            raise pa.ArrowInvalid("values of this kind are not converted")
+        return column.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as problem:
         raise DataError(
             "TYPE_MISMATCH",
-            f'column "{field.name}" is {sql_type(field.type)}, got {column.type}',
+            f'column "{field.name}" is {sql_type(wanted)}, got {column.type}',
             detail=str(problem).splitlines()[0],
         ) from None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _from_text(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    if pa.types.is_string(field.type):
+        return _checked_text(column.cast(field.type), field)
+    if pa.types.is_timestamp(field.type):
+        return _parse_time(column.cast(pa.string()))
+    if pa.types.is_binary(field.type):
+        return column.cast(field.type)
+    raise pa.ArrowInvalid("text is not converted")
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A dictionary-encoded column (a categorical) as its plain values."""
+    kind = column.type.value_type
+    kind = pa.string() if _is_text(kind) else kind
+    return pa.chunked_array([c.dictionary.cast(kind).take(c.indices) for c in column.chunks], kind)
+
+
+def _exactly(before: pa.ChunkedArray, after: pa.ChunkedArray, loss: str) -> pa.ChunkedArray:
+    if not pc.all(pc.equal(after.cast(before.type), before)).as_py():
+        raise pa.ArrowInvalid(loss)
+    return after
+
+
+def _to_time(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Times and dates as microseconds in UTC; nanoseconds are cut to the microsecond before."""
+    if pa.types.is_date(column.type):
+        return column.cast(pa.timestamp("us")).cast(TIME_TYPE)
+    if not pa.types.is_timestamp(column.type):
+        raise pa.ArrowInvalid("a number is not a time")
+    if column.type.tz is None:
+        column = pc.assume_timezone(column, "UTC")
+    if column.type.unit == "ns":
+        column = pc.floor_temporal(column, 1, "microsecond")
+    return column.cast(TIME_TYPE)
 
 
 def _checked_text(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
@@ -290,7 +344,8 @@ def _is_ascii(text: pa.StringArray) -> bool:
 
 
 def _parse_time(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """ISO 8601 text as UTC time; text with an offset keeps its instant."""
+    """ISO 8601 text as UTC time; text with an offset keeps its instant, digits after the sixth are cut."""
+    column = pc.replace_substring_regex(column, r"(\.\d{6})\d+", r"\1")
     zoned = pc.match_substring_regex(column, r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
     with_offset = pc.if_else(zoned, column, None).cast(TIME_TYPE)
     without = pc.if_else(zoned, None, column).cast(pa.timestamp("us"))

@@ -19,21 +19,27 @@ class Setting(NamedTuple):
     name: str
     default: int | float | str
     help: str
+    least: int = 0
 
 
 SETTINGS: tuple[Setting, ...] = (
-    Setting("segment_bytes", 4 * 1024 * 1024, "An open segment is closed once its parts hold this many bytes."),
+    Setting(
+        "segment_bytes", 4 * 1024 * 1024, "An open segment is closed once its parts hold this many bytes.", least=1
+    ),
     Setting("segment_age_seconds", 60.0, "An open segment is closed at the next append once it is this old."),
-    Setting("segment_parts", 64, "An open segment is closed once it consists of this many parts."),
+    Setting("segment_parts", 64, "An open segment is closed once it consists of this many parts.", least=1),
     Setting(
         "future_limit_seconds", 86_400.0, "Rows whose time is further ahead of the clock are rejected; 0 allows any."
     ),
     Setting("idle_release_seconds", 5.0, "A stream that is silent this long releases its skew buffer; 0 never does."),
-    Setting("batch_rows", 2_000_000, "The most rows of one stream a micro-batch takes in."),
+    Setting("batch_rows", 2_000_000, "The most rows of one stream a micro-batch takes in.", least=1),
     Setting("parallelism", 0, "Tasks a micro-batch is split into at most; 0 means Spark's default parallelism."),
     Setting("poll_ms", 40, "How long an idle query waits inside one look for new rows before Spark may ask again."),
     Setting(
-        "inline_bytes", 1024 * 1024, "A task's answer up to this size travels with the task; larger ones go to a file."
+        "inline_bytes",
+        1024 * 1024,
+        "A task's answer up to this size travels with the task; larger ones go to a file.",
+        least=1,
     ),
     Setting("master", "local[*]", "The Spark master that is used when no session is handed in."),
     Setting("driver_memory", "2g", "Memory of an embedded Spark driver."),
@@ -101,9 +107,12 @@ class Settings(Mapping[str, Any]):
 
 def _convert(setting: Setting, value: Any) -> int | float | str:
     try:
-        return type(setting.default)(value)
-    except (TypeError, ValueError):
-        raise SetupError(
-            "SETTING_TYPE_MISMATCH",
-            f'setting "{setting.name}" takes {type(setting.default).__name__}, got {value!r}',
-        ) from None
+        converted = type(setting.default)(value)
+        if isinstance(converted, str) or setting.least <= converted < float("inf"):
+            return converted
+    except (TypeError, ValueError, OverflowError):
+        pass
+    kind = "a whole number" if isinstance(setting.default, int) else "a number"
+    raise SetupError(
+        "SETTING_TYPE_MISMATCH", f'setting "{setting.name}" takes {kind} from {setting.least}, got {value!r}'
+    )

@@ -48,6 +48,8 @@ class Catalog:
     def __init__(self, root: Storage, clock: Clock, *, create: bool = True) -> None:
         self.root = root
         self._clock = clock
+        if root.is_file():
+            raise CatalogError("NOT_A_DATABASE", f"{root.path} is a file", hint="give an empty or new directory")
         marker = root.read_json(_MARKER)
         if marker is None:
             if root.exists() and (root.files() or root.directories()) and not root.exists(_MARKER):

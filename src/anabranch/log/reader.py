@@ -14,7 +14,7 @@ from anabranch.errors import StreamError
 from anabranch.log.offset import MIN_TIME, Offset
 from anabranch.log.segment import Segment, chain, open_segment
 from anabranch.log.storage import Storage
-from anabranch.log.stream import StreamInfo
+from anabranch.log.stream import INFO, StreamInfo
 from anabranch.log.writer import WATERMARK
 
 _SETTLED_NS = 50_000_000
@@ -29,6 +29,7 @@ class StreamReader:
         self.info = StreamInfo.load(storage)
         self._storage = storage
         self._segments = storage.child("segments")
+        self._made = storage.made(INFO)
         self._chain: list[Segment] = []
         self._seen: int | None = None
         self._open: OrderedDict[Segment, pa.Table] = OrderedDict()
@@ -64,6 +65,8 @@ class StreamReader:
 
     def first_row(self) -> int:
         """The number of the oldest row still kept."""
+        if not self._chain:
+            self.refresh()
         return self._chain[0].first if self._chain else 0
 
     def wait(self, after: Offset, timeout: float) -> Offset:
@@ -161,11 +164,15 @@ class StreamReader:
         return min(segment.first + found, end)
 
     def tail(self, since: int, *, follow: bool = False, poll: float = 0.2) -> Iterator[pa.Table]:
-        """Rows from number `since` on; with `follow`, goes on as the stream grows."""
+        """Rows from number `since` on; with `follow`, goes on as the stream grows.
+
+        Rows that retention has taken are an error, and so is a stream that was dropped meanwhile.
+        """
         at = since
         while True:
             end = self.end().row
-            at = max(at, self.first_row())
+            if self._storage.made(INFO) != self._made:
+                raise StreamError("STREAM_NOT_FOUND", f'stream "{self.info.name}" was dropped')
             if end > at:
                 yield self.read(at, end)
                 at = end

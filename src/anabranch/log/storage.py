@@ -59,6 +59,10 @@ class Storage:
         path = self.full(name) if name else self.path
         return bool(self.filesystem.get_file_info(path).type != fs.FileType.NotFound)
 
+    def is_file(self) -> bool:
+        """Whether there is a file where the directory should be."""
+        return bool(self.filesystem.get_file_info(self.path).type == fs.FileType.File)
+
     def files(self) -> dict[str, int]:
         """The names of the files here with their sizes in bytes; temporary ones are left out."""
         return dict(self._list())
@@ -92,6 +96,11 @@ class Storage:
             return os.stat(self.path).st_mtime_ns
         except FileNotFoundError:
             return -1
+
+    def made(self, name: str) -> int:
+        """When a file was made, to tell it from a later one of the same name; 0 if there is none."""
+        info = self.filesystem.get_file_info(self.full(name))
+        return int(info.mtime_ns or 0) if info.type == fs.FileType.File else 0
 
     def write(self, write: Callable[[Any], Any], name: Callable[[int], str] | str, *, durable: bool = True) -> str:
         """Write a whole file or none. `name` may depend on the number of bytes written."""

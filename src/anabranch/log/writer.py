@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from pyarrow import ipc
 
 from anabranch.clock import Clock, SystemClock
-from anabranch.errors import StreamError
+from anabranch.errors import DataError, StreamError
 from anabranch.log import retention
 from anabranch.log.lock import WriterLock
 from anabranch.log.offset import MIN_TIME
@@ -116,12 +116,14 @@ class StreamWriter:
         """
         with self._mutex:
             self._check()
+            if (producer is None) != (batch is None) or not isinstance(batch, int | None):
+                raise DataError("BATCH_NUMBER_WANTED", "a producer comes with the whole number of its batch")
             if producer is not None and batch is not None and batch <= self._producers.get(producer, -1):
                 return self.next_row
             now = self._clock.now_us()
             self._last_append = now
             # Arrival times must not go back, even if the machine's clock does.
-            rows = self.info.schema.conform(data, now_us=max(now, self._order.newest))
+            rows = self.info.schema.conform(data, now_us=max(now, self._order.newest, self._order.released))
             if rows.num_rows == 0:
                 return self.next_row
             mark = {producer: batch} if producer is not None and batch is not None else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import threading
@@ -44,6 +45,10 @@ RUNS_WITH: dict[str, str] = {
     "spark.sql.streaming.numRecentProgressUpdates": "10",
     "spark.sql.streaming.minBatchesToRetain": "20",
 }
+
+# PySpark logs every SQL error with its whole Java stack on stderr; `failures` says it in one line.
+for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL + 1)
 
 _lock = threading.Lock()
 _users = 0

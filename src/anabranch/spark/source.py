@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import gc
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +26,7 @@ from anabranch.log import retention
 from anabranch.log.offset import Offset
 from anabranch.log.reader import StreamReader
 from anabranch.log.storage import Storage
+from anabranch.log.stream import INFO
 from anabranch.operators import operator_from_json
 from anabranch.operators.base import Inputs, Operator, Task, Work
 from anabranch.spark.options import FORMAT, SourceOptions
@@ -170,8 +170,7 @@ def open_reader(path: str) -> StreamReader:
     """The reader of a stream in this process, kept open from task to task."""
     storage = Storage(path)
     # A stream that was dropped and made anew has another declaration file.
-    made = os.stat(storage.full("stream.json")).st_mtime_ns if storage.is_local else 0
-    key = (path, made)
+    key = (path, storage.made(INFO))
     if key not in _readers:
         for old in [k for k in _readers if k[0] == path]:
             del _readers[old]
