@@ -177,6 +177,14 @@ with ab.open(sys.argv[1]) as db:
     assert db.get_query("all").status == "running"
 
 
+def test_a_session_that_was_handed_in_is_used_and_left_running(spark: Any, tmp_path: Path) -> None:
+    with ab.open(tmp_path / "r", spark=spark) as db:
+        db.sql("CREATE STREAM s (id BIGINT, ts TIMESTAMP) TIMESTAMP BY ts")
+        db.append("s", [{"id": 7, "ts": START}])
+        assert db.query("SELECT id, ts FROM s", name="q").wait(60).table().column("id").to_pylist() == [7]
+    assert spark.range(3).count() == 3
+
+
 def test_rows_a_query_has_yet_to_read_outlive_retention(tmp_path: Path) -> None:
     with ab.open(tmp_path / "r", settings={"warm_up": 0, "segment_parts": 1}) as db:
         db.sql("CREATE STREAM s (id BIGINT, ts TIMESTAMP) TIMESTAMP BY ts RETAIN INTERVAL 10 SECONDS")
