@@ -75,6 +75,22 @@ def test_a_query_can_be_dropped_and_made_anew_under_its_name(db: ab.Database) ->
     assert db.sql("SHOW QUERIES").table().num_rows == 0
 
 
+def test_following_a_query_ends_when_it_is_dropped(db: ab.Database) -> None:
+    db.append("packets", packets(*range(4)))
+    q = db.query("SELECT id, ts FROM packets", name="q").wait(60)
+    answers = q.stream(follow=True)
+    assert next(answers).num_rows == 4
+    q.drop()
+    assert list(answers) == []
+
+
+def test_a_wrong_question_prints_no_stack(db: ab.Database, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(AnabranchError, match="SQL_NOT_UNDERSTOOD"):
+        db.sql("SELECT count(*) AS n FROM packets WHERE ts > 0")
+    said = capfd.readouterr()
+    assert said.out == said.err == ""
+
+
 def test_what_arrow_cannot_evaluate_spark_does(db: ab.Database) -> None:
     db.append("packets", packets(*range(4)))
     q = db.query(

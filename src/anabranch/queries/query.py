@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from anabranch.catalog import Catalog, QueryInfo
 from anabranch.clock import Clock
-from anabranch.errors import AnabranchError, QueryError
+from anabranch.errors import AnabranchError, QueryError, StreamError
 from anabranch.log import Offset, StreamReader, StreamWriter, retention
 from anabranch.log.lock import owner_of
 from anabranch.log.stream import StreamInfo
@@ -62,6 +62,7 @@ class Query:
         self._writer: StreamWriter | None = None
         self._running: Running | None = None
         self._failure: AnabranchError | None = None
+        self._dropped = False
         self._batch_began = time.monotonic()
         self._storage = catalog.query_storage(info.name)
         self._progress = Progress(self._storage)
@@ -165,6 +166,7 @@ class Query:
         """End it and remove all it has: answers, scratch, checkpoint."""
         self._refuse_if_elsewhere()
         self.halt()
+        self._dropped = True
         for name in self.inputs:
             retention.let_go(self._catalog.stream_storage(name), self.name)
         self._catalog.drop_query(self.name)
@@ -268,14 +270,18 @@ class Query:
         return sum(max(offset.row - done.get(name, Offset()).row, 0) for name, offset in target.items())
 
     def stream(self, start: int = 0, *, follow: bool = False) -> Iterator[pa.RecordBatch]:
-        """The answers from number `start` on; with `follow` it goes on as they come."""
-        for table in self._reader().tail(start, follow=follow):
-            if follow and table.num_rows == 0:
-                if self.failure is not None:
-                    raise self.failure
-                if self.status == "stopped":
-                    return
-            yield from (b for b in table.to_batches() if b.num_rows)
+        """The answers from number `start` on; with `follow` it goes on as they come, until it is stopped."""
+        try:
+            for table in self._reader().tail(start, follow=follow):
+                if follow and table.num_rows == 0:
+                    if self.failure is not None:
+                        raise self.failure
+                    if self.status == "stopped":
+                        return
+                yield from (b for b in table.to_batches() if b.num_rows)
+        except StreamError:
+            if not self._dropped:
+                raise
 
     def table(self) -> pa.Table:
         """All answers so far."""
