@@ -302,6 +302,51 @@ def test_an_append_holds_though_merging_finds_the_disk_full(
     assert ids(place) == list(range(7))
 
 
+def test_rows_keep_their_numbers_though_merged_parts_cannot_be_deleted(
+    storage: Make, writer: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = storage()
+    w = writer(place, segment_parts=3)
+
+    calls = itertools.count()
+    real = Storage.delete
+
+    def refuse_now_and_then(self: Storage, name: str) -> None:
+        if next(calls) % 2:
+            raise PermissionError(name)
+        real(self, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Storage, "delete", refuse_now_and_then)
+        for i in range(10):
+            assert w.append(rows((i, i))) == i + 1
+    assert ids(place) == list(range(10))
+    for i in range(10, 14):
+        w.append(rows((i, i)))
+    w.close()
+    assert ids(place) == list(range(14))
+    assert len(place.child("segments").files()) < 10
+
+
+def test_retention_leaves_no_part_of_a_merged_segment_behind(storage: Make, writer: Open) -> None:
+    place = storage(retain_us=10_000_000)
+    w = writer(place, segment_parts=20)
+    for i in range(60):
+        w.append(rows((i, i * 5)))
+    found = ids(place)
+    assert found == list(range(found[0], 60))
+    assert found[0] >= 20
+
+
+def test_rejects_whose_making_was_interrupted_are_made_again(storage: Make, writer: Open) -> None:
+    place = storage()
+    (Path(place.path) / "rejects" / "segments").mkdir(parents=True)
+    w = writer(place)
+    w.append(rows((1, 5), (2, 1)))
+    assert ids(place) == [1]
+    assert ids(place.child("rejects")) == [2]
+
+
 def test_a_heartbeat_moves_time_without_rows(storage: Make, writer: Open) -> None:
     place = storage()
     w = writer(place)

@@ -29,7 +29,7 @@ from anabranch.log.offset import MIN_TIME
 from anabranch.log.order import Mask, Order, Times
 from anabranch.log.segment import Segment, chain, open_segment, read_notes, write_segment
 from anabranch.log.storage import Storage
-from anabranch.log.stream import StreamInfo, rejects_info
+from anabranch.log.stream import INFO, StreamInfo, rejects_info
 from anabranch.schema import TIME_TYPE
 from anabranch.settings import Settings
 
@@ -159,7 +159,7 @@ class StreamWriter:
     def _reject(self, rows: pa.Table, reasons: pa.Array, producer: str | None, batch: int | None) -> None:
         if self._rejects is None:
             storage = self._storage.child("rejects")
-            if not storage.exists():
+            if not storage.exists(INFO):
                 rejects_info(self.info).create(storage)
             self._rejects = StreamWriter(storage, self._settings, self._clock, locked=False)
         # The time of the rejects stream must not go back either, even if the machine's clock does.
@@ -188,11 +188,13 @@ class StreamWriter:
 
     def _keep_house(self, part: Segment) -> None:
         """Close the open segment if it is large, old or in many parts; let old segments go."""
-        self._clear_covered(_DELETES_PER_APPEND)
         if part.size >= self._settings["segment_bytes"] and not self._parts:
+            self._clear_covered(_DELETES_PER_APPEND)
             self._retain()
             return
+        # First of all: a part left out of the open segment would leave a hole when it is merged.
         self._parts.append(part)
+        self._clear_covered(_DELETES_PER_APPEND)
         age = self._clock.now_us() - self._open_since
         if (
             sum(p.size for p in self._parts) >= self._settings["segment_bytes"]
@@ -220,6 +222,10 @@ class StreamWriter:
         self._covered = self._covered[count:]
 
     def _retain(self) -> None:
+        if self.info.retain_us is None:
+            return
+        # Parts must not outlive the merged segment that stands for them.
+        self._clear_covered(len(self._covered))
         retention.apply(self._storage, self._segments, self.info)
 
     # -- rows that may still be overtaken ----------------------------------------------------
@@ -332,10 +338,6 @@ class StreamWriter:
     def rejected_rows(self) -> int:
         """Rows this writer has refused since it was opened."""
         return self._rejected
-
-    def last_batch(self, producer: str) -> int:
-        """The newest batch of a producer that is in the stream, or -1."""
-        return self._producers.get(producer, -1)
 
     def close(self, *, release: bool = True) -> None:
         """Give up writing. Held rows are released first unless `release` is False."""

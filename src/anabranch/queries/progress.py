@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from anabranch.log.offset import Offset
 from anabranch.log.storage import Storage
@@ -70,6 +69,3 @@ class Progress:
         """Until the next micro-batch, or until time is up."""
         with self._changed:
             self._changed.wait(timeout)
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self.counts)

@@ -70,11 +70,6 @@ class Running:
             return None
         return failure
 
-    def progress(self) -> dict[str, Any]:
-        """Spark's account of the last micro-batch: what took how long, in milliseconds."""
-        last = self._query.lastProgress
-        return dict(last["durationMs"]) if last else {}
-
     def stop(self) -> None:
         self._stopped = True
         with contextlib.suppress(PySparkException):
