@@ -33,6 +33,15 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("idle_release_seconds", 5.0, "A stream that is silent this long releases its skew buffer; 0 never does."),
     Setting("batch_rows", 2_000_000, "The most rows of one stream a micro-batch takes in.", least=1),
+    Setting("reevaluate_every", 1, "A windowed query answers every k-th of its windows.", least=1),
+    Setting(
+        "reevaluate_at_most",
+        0,
+        "While it is behind, a windowed query answers fewer windows, down to every n-th; 0: it never does.",
+    ),
+    Setting(
+        "window_memory_bytes", 1 << 30, "What an index keeps of the rows of its window; more waits in files.", least=1
+    ),
     Setting("parallelism", 0, "Tasks a micro-batch is split into at most; 0 means Spark's default parallelism."),
     Setting("poll_ms", 40, "How long an idle query waits inside one look for new rows before Spark may ask again."),
     Setting(

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from anabranch.errors import CatalogError, DataError
 from anabranch.log.stream import StreamInfo
+from anabranch.operators.base import Inputs
 from anabranch.operators.select import Select as SelectOperator
 from anabranch.result import Result
 from anabranch.schema import StreamSchema, sql_type
@@ -99,7 +100,8 @@ def explain(db: Database, statement: s.Explain) -> Result:
         text = db.get_query(inner.name).explain(statement.format)
     else:
         plan = plan_standing(inner.select, db.catalog.schema)
-        text = plan.explain_json() if statement.format == "json" else plan.explain_text()
+        inputs = Inputs({name: db.reader(name) for name in plan.operator.inputs})
+        text = plan.explain_json(inputs) if statement.format == "json" else plan.explain_text(inputs)
     return Result(pa.table({"plan": text.splitlines() if statement.format == "text" else [text]}))
 
 

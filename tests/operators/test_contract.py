@@ -22,6 +22,9 @@ from anabranch.operators import OPERATORS, operator_from_json
 from anabranch.operators.base import MIN_TIME, Inputs, Offset, Operator
 from anabranch.operators.select import Select
 from anabranch.operators.window_aggregate import WindowAggregate
+from anabranch.operators.window_changes import WindowChanges
+from anabranch.operators.window_rows import WindowRows
+from anabranch.operators.window_sets import WindowSetOperation
 from anabranch.schema import TIME_TYPE, StreamSchema
 from anabranch.testing import ContractBroken, MemoryLog, OperatorHarness
 from anabranch.testing.harness import run_batch, same
@@ -38,6 +41,38 @@ def windows(unit: Any, size: int, slide: int, **more: Any) -> WindowAggregate:
         aggregates=(("n", "count", None), ("total", "sum", "d"), ("spread", "stddev", "v"), ("low", "min", "k")),
         columns=(*columns, ("_time", "_time")), time="_time", **more,
     )  # fmt: skip
+
+
+def values(unit: Any, size: int, slide: int, **more: Any) -> WindowAggregate:
+    """Aggregates that are read from an index of the window's values, and one that is not."""
+    aggregates = (
+        ("n", "count", None), ("middle", "median", "d"), ("most", "mode", "k"), ("kinds", "count_distinct", "v"),
+        ("high", "percentile_disc(0.9)", "v"), ("about", "approx_count_distinct(0.1)", "k"),
+        ("near", "approx_percentile(0.5)", "d"),
+    )  # fmt: skip
+    columns = tuple((name, name) for name, _, _ in aggregates)
+    return WindowAggregate(
+        "in", unit, size, slide, keys=(("k", "k"),), aggregates=aggregates,
+        columns=(("k", "k"), *columns, ("_time", "_time")), time="_time", **more,
+    )  # fmt: skip
+
+
+def window_rows(unit: Any, size: int, slide: int, **more: Any) -> WindowRows:
+    columns = (("k", "k"), ("w", "v + 1"), ("from", "window_start"), ("ts", "ts"))
+    return WindowRows("in", unit, size, slide, columns, "_time", **more)
+
+
+def side(unit: Any, size: int, slide: int, where: str) -> WindowAggregate:
+    """A side of a set operation without aggregates."""
+    return WindowAggregate(
+        "in", unit, size, slide, keys=(("k", "k"), ("v", "v")), aggregates=(("__n", "count", None),),
+        columns=(("k", "k"), ("v", "v"), ("__n", "__n"), ("_time", "_time")), time="_time", filter=where,
+    )  # fmt: skip
+
+
+def sets(operation: Any, unit: Any, size: int, slide: int, bags: bool = False) -> WindowSetOperation:
+    left, right = side(unit, size, slide, "ok"), side(unit, size, slide, "d > 0")
+    return WindowSetOperation(operation, bags, left, right, ("k", "v"), "_time")
 
 
 EXAMPLES: dict[str, dict[str, Operator]] = {
@@ -58,6 +93,47 @@ EXAMPLES: dict[str, dict[str, Operator]] = {
         "rows_sliding": windows("rows", 20, 3),
         "rows_filter": windows("rows", 5, 2, filter="ok"),
         "nothing": windows("time", 10, 10, filter="false"),
+        "top": windows("time", 40, 10, order=(("total", True, False), ("n + 1", False, True)), limit=2),
+        "values_tumbling": values("time", 10, 10),
+        "values_sliding": values("time", 40, 10),
+        "values_slide_not_dividing": values("time", 25, 10),
+        "values_gaps": values("time", 3, 10),
+        "values_many_panes": values("time", 200, 1),
+        "values_rows": values("rows", 20, 3, filter="ok"),
+        "values_list_h": values("time", 40, 10, storage="LIST", index="H"),
+        "values_aggr_l": values("time", 40, 10, storage="AGGR", index="L"),
+        "values_hash_uh": values("rows", 40, 10, storage="HASH", index="UH"),
+        "values_top": values("rows", 20, 3, order=(("middle", True, False),), limit=2),
+    },
+    "window_rows": {
+        "tumbling": window_rows("time", 10, 10),
+        "sorted": window_rows("time", 40, 10, order=(("d", True, False), ("k", False, True)), filter="ok"),
+        "first": window_rows("time", 40, 10, order=(("v", False, True),), limit=3),
+        "rows": window_rows("rows", 20, 3, order=(("k", True, True),)),
+        "gaps": window_rows("time", 3, 10),
+        "changes": window_rows("time", 40, 10, changes=True),
+        "changes_slide_not_dividing": window_rows("time", 25, 10, changes=True, order=(("d", False, True),)),
+        "changes_gaps": window_rows("time", 3, 10, changes=True),
+        "changes_rows": window_rows("rows", 20, 3, changes=True, filter="ok"),
+        "changes_of_first": window_rows("time", 40, 10, changes=True, order=(("v", True, False),), limit=2),
+        "changes_of_first_rows": window_rows("rows", 9, 2, changes=True, order=(("v", True, False),), limit=2),
+    },
+    "window_set_operation": {
+        "intersect": sets("intersect", "time", 40, 10),
+        "intersect_all": sets("intersect", "time", 40, 10, bags=True),
+        "except": sets("except", "time", 25, 10),
+        "except_all": sets("except", "rows", 20, 3, bags=True),
+        "union": sets("union", "rows", 7, 7),
+        "union_all": sets("union", "time", 3, 10, bags=True),
+    },
+    "window_changes": {
+        "aggregates": WindowChanges(windows("time", 40, 10)),
+        "aggregates_gaps": WindowChanges(windows("time", 3, 10)),
+        "aggregates_rows": WindowChanges(windows("rows", 5, 2, filter="ok")),
+        "values": WindowChanges(values("time", 40, 10)),
+        "top": WindowChanges(windows("time", 40, 10, order=(("total", True, False),), limit=2)),
+        "sets": WindowChanges(sets("except", "time", 25, 10)),
+        "sets_rows": WindowChanges(sets("intersect", "rows", 20, 3, bags=True)),
     },
 }  # fmt: skip
 CASES = [pytest.param(op, id=f"{kind}-{name}") for kind, ops in EXAMPLES.items() for name, op in ops.items()]

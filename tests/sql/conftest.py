@@ -11,7 +11,15 @@ PACKETS = StreamSchema.of(
     {"saddr": "STRING", "daddr": "STRING", "id": "BIGINT", "length": "INT", "ts": "TIMESTAMP"}, time="ts"
 )
 LOGINS = StreamSchema.of({"user": "STRING", "a b.c`d": "INT"})
-STREAMS = {"packets": PACKETS, "ptb": PACKETS, "packets.rejects": PACKETS, "logins": LOGINS, "x.y": LOGINS}
+LOADS = StreamSchema.of({"window_end": "TIMESTAMP", "load": "BIGINT", "share": "DECIMAL(30, 2)"}, time="window_end")
+STREAMS = {
+    "packets": PACKETS,
+    "ptb": PACKETS,
+    "packets.rejects": PACKETS,
+    "logins": LOGINS,
+    "x.y": LOGINS,
+    "loads": LOADS,
+}
 
 
 def find_stream(name: str) -> StreamSchema:

@@ -22,12 +22,19 @@ VALID = [
     "SELECT saddr, length * 2 AS l FROM packets WHERE length BETWEEN 1 AND 9 AND saddr LIKE 'a%'",
     "EXPLAIN FORMAT JSON SELECT `a b.c``d` FROM logins",
     "SUBSCRIBE TO q FROM 12; DROP STREAM IF EXISTS s; DESCRIBE QUERY q",
+    "SELECT saddr, percentile_cont(0.5) WITHIN GROUP (ORDER BY length) AS m, count(DISTINCT id) FROM packets "
+    "WINDOW = 9 ROWS SLIDE 3 ROWS GROUP BY saddr ORDER BY m DESC NULLS LAST, 1 LIMIT 3 EMIT CHANGES",
+    "SELECT /*+ INDEX(T), RING(DB) */ * FROM packets WINDOW = INTERVAL 1 DAY WHERE id > 1 ORDER BY length LIMIT 9",
+    "SELECT DISTINCT saddr AS a, id FROM packets WINDOW = INTERVAL 1 HOUR EXCEPT ALL SELECT daddr, length FROM ptb "
+    "WINDOW = INTERVAL 1 HOUR WHERE length < 9 EMIT FINAL",
     "SELECT CASE WHEN id = 1 THEN 'a' END, array(1, 2)[0], transform(array(1), x -> x + 1) FROM packets",
 ]
 WORDS = """
 SELECT FROM WINDOW = INTERVAL 1 MINUTE ROWS SLIDE GROUP BY ( ) , . ; ' " ` -- /* */ packets id count(*) * + - NULL
 CREATE STREAM AS VALUES INSERT INTO ${x} : ? @ [ ] { } -> :: CAST( WITH UNION OVER CASE WHEN END 1e 0x \\ LATERAL
 VIEW TIMESTAMP DATE JOIN ON USING EXISTS IN LIKE NOT BETWEEN AND window( getminute(ts) length ts
+EMIT CHANGES FINAL DISTINCT INTERSECT EXCEPT ALL ORDER LIMIT DESC /*+ INDEX(T) STORAGE(LIST) RING(DB) median( mode(
+percentile(length,0.5) window_end WITHIN
 """
 PIECES = st.sampled_from(WORDS.split())
 

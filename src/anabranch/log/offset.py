@@ -12,8 +12,11 @@ class Offset(NamedTuple):
     """All rows numbered below `row`; no later row is older than `time`.
 
     `time` is in microseconds since 1970. It is usually that of row `row - 1`, and later where the
-    stream was told that time has passed (a heartbeat).
+    stream was told that time has passed (a heartbeat). Where an offset is the end of a micro-batch,
+    `every` says that of the windows that end in it every k-th is answered; standing in the offset,
+    it is the same when the micro-batch is run again.
     """
 
     row: int = 0
     time: int = MIN_TIME
+    every: int = 1

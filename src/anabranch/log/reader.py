@@ -43,6 +43,10 @@ class StreamReader:
     def time_column(self) -> str:
         return self.info.schema.time
 
+    @property
+    def skew_us(self) -> int:
+        return self.info.skew_us
+
     # -- how far the stream has come ---------------------------------------------------------
 
     def refresh(self) -> None:

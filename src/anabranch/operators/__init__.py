@@ -7,10 +7,16 @@ from typing import Any
 from anabranch.operators.base import Operator
 from anabranch.operators.select import Select
 from anabranch.operators.window_aggregate import WindowAggregate
+from anabranch.operators.window_changes import WindowChanges
+from anabranch.operators.window_rows import WindowRows
+from anabranch.operators.window_sets import WindowSetOperation
 
 OPERATORS: dict[str, type[Operator]] = {
     "select": Select,
     "window_aggregate": WindowAggregate,
+    "window_changes": WindowChanges,
+    "window_rows": WindowRows,
+    "window_set_operation": WindowSetOperation,
 }
 """Every operator there is, by the name it has in JSON."""
 
@@ -21,9 +27,11 @@ def operator_from_json(data: dict[str, Any]) -> Operator:
     >>> operator_from_json({"kind": "select", "stream": "s", "columns": [["a", "a"]], "time": "a", "filter": None})
     Select(stream='s', columns=(('a', 'a'),), time='a', filter=None)
     """
-    fields = {name: _tuples(value) for name, value in data.items() if name != "kind"}
+    fields = {name: _from_json(value) for name, value in data.items() if name != "kind"}
     return OPERATORS[data["kind"]](**fields)
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(v) for v in value) if isinstance(value, list | tuple) else value
+def _from_json(value: Any) -> Any:
+    if isinstance(value, dict) and "kind" in value:
+        return operator_from_json(value)
+    return tuple(_from_json(v) for v in value) if isinstance(value, list | tuple) else value

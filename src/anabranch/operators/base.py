@@ -2,8 +2,8 @@
 
 An operator is a function of offsets. For a micro-batch that takes each input from `start` to
 `end`, `plan` says on the driver which tasks there are, and `run` turns one task into Arrow
-batches on an executor. Concatenated in the order of the tasks, the batches are the answer, equal
-row for row however the input was cut into micro-batches and however many tasks were allowed.
+batches on an executor. Concatenated in the order of the tasks and gathered, the batches are the answer,
+equal row for row however the input was cut into micro-batches and however many tasks were allowed.
 
 An operator is plain data (a frozen dataclass that goes through JSON), so that Spark can carry it
 anywhere. What it keeps between batches is declared by `keeps` and lives in files under
@@ -35,6 +35,11 @@ class LogReader(Protocol):
 
     @property
     def time_column(self) -> str: ...
+
+    @property
+    def skew_us(self) -> int:
+        """How much later than newer rows a row may come."""
+        ...
 
     def read(self, start: int, end: int, columns: list[str] | None = None) -> pa.Table:
         """Rows numbered start ≤ n < end, in order, without copying where the file is mapped."""
@@ -75,6 +80,10 @@ class Inputs:
     readers: Mapping[str, LogReader]
     scratch: str | None = None
     work: Work = dataclasses.field(default_factory=Work)
+    gathers: bool = False
+    """True if the answers of all tasks are brought together by `Operator.gather`."""
+    window_memory: int = 1 << 30
+    """Bytes that an index may keep of its window's rows before they go to files."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +143,14 @@ class Operator:
         """The answer rows of one task."""
         raise NotImplementedError
 
+    def gather(self, answers: pa.Table) -> pa.Table:
+        """The answer of a micro-batch from those of its tasks, which stand one after the other.
+
+        Tasks planned where `Inputs.gathers` may carry columns beside those of the schema, which say
+        where their rows belong; what is done with them happens here, on the driver.
+        """
+        return answers
+
     def reached(self, end: Offsets) -> int:
         """The time its answer has reached at `end`: no later answer row is older."""
         raise NotImplementedError
@@ -142,11 +159,12 @@ class Operator:
         """Per input, the rows the operator may still read after `at`; retention keeps them."""
         raise NotImplementedError
 
-    def current(self, reached: int, newest: int) -> int | None:
+    def current(self, reached: int, newest: int, every: int = 1) -> int | None:
         """From which time on its answer rows are the current answer (the query's Store).
 
-        `reached` is the time the answer has reached, `newest` that of its newest row. None: the
-        Store is empty, every answer row stays true for good.
+        `reached` is the time the answer has reached, `newest` that of its newest row; of its
+        windows, every `every`-th was answered last. None: the Store is empty, every answer row
+        stays true for good.
         """
         return None
 
@@ -154,8 +172,11 @@ class Operator:
         """What it keeps in its scratch, or None."""
         raise NotImplementedError
 
-    def explain(self) -> dict[str, Any]:
-        """Name, inputs, parameters and bounds, as plain data for EXPLAIN."""
+    def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
+        """Name, inputs, parameters and bounds, as plain data for EXPLAIN.
+
+        With `inputs` it also says what depends on the rows there are, such as the choice of an index.
+        """
         raise NotImplementedError
 
     def to_json(self) -> dict[str, Any]:

@@ -70,7 +70,7 @@ class Select(Operator):
     def keeps(self) -> Keeps | None:
         return None
 
-    def explain(self) -> dict[str, Any]:
+    def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
         return {
             "operator": self.kind,
             "inputs": list(self.inputs),

@@ -15,6 +15,7 @@ class _FewRows:
     """A log of a few rows in memory."""
 
     time_column = "ts"
+    skew_us = 0
     table = pa.table(
         {
             "key": [str(i % 2) for i in range(_ROWS)],

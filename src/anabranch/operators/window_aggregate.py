@@ -20,8 +20,10 @@ import pyarrow as pa
 
 from anabranch.errors import QueryError
 from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, LogReader, Offset, Offsets, Operator, Task
-from anabranch.operators.window_program import ROW_TIME, Program, bind_program
-from anabranch.operators.window_run import WindowRun
+from anabranch.operators.window_explain import explain_delay, explain_values, is_of_values, measure
+from anabranch.operators.window_program import ROW_TIME, Program, bind_program, gather
+from anabranch.operators.window_run import Share, WindowRun
+from anabranch.operators.window_values import Hints
 from anabranch.windows.panes import Panes
 
 ROWS_PER_TASK = 500_000
@@ -49,6 +51,10 @@ class WindowAggregate(Operator):
     time: str
     filter: str | None = None
     having: str | None = None
+    order: tuple[tuple[str, bool, bool], ...] = ()
+    limit: int | None = None
+    index: str | None = None
+    storage: str | None = None
 
     def __post_init__(self) -> None:
         if self.size <= 0 or self.slide <= 0:
@@ -76,6 +82,9 @@ class WindowAggregate(Operator):
             return []
         cuts = [low, *self._cuts(low, high, inputs.readers[self.stream], parallelism), high]
         last = len(cuts) - 2
+        if last == 0 and inputs.gathers and self.keys:
+            parts = max(1, min(parallelism, (high.row - low.row) // ROWS_PER_TASK))
+            return [Task({self.stream: low}, {self.stream: high}, {"part": i, "parts": parts}) for i in range(parts)]
         return [
             Task({self.stream: a}, {self.stream: b}, {"last": i == last})
             for i, (a, b) in enumerate(itertools.pairwise(cuts))
@@ -92,7 +101,8 @@ class WindowAggregate(Operator):
         """Offsets inside the batch, on the end of a window and at least a window apart.
 
         Each task is then a batch of its own. What it needs of the panes before its start it
-        computes again, which is less than its own work; tumbling windows need nothing.
+        computes again, which is less than its own work; tumbling windows need nothing. Where
+        windows are longer, groups are shared out among the tasks instead.
         """
         rows = high.row - low.row
         count = min(parallelism, rows // ROWS_PER_TASK)
@@ -102,11 +112,11 @@ class WindowAggregate(Operator):
             row = low.row + rows * i // count
             if self.unit == "rows":
                 axis = row // self.slide * self.slide
-                cut = Offset(axis, low.time)
+                cut = Offset(axis, low.time, high.every)
                 previous = low.row if previous is None else previous
             else:
                 axis = _time_of(reader, row) // self.slide * self.slide
-                cut = Offset(reader.row_at_time(axis, high.row), axis)
+                cut = Offset(reader.row_at_time(axis, high.row), axis, high.every)
                 previous = _time_of(reader, low.row) if previous is None else previous
             before = cuts[-1] if cuts else low
             if axis - previous >= self.size and before.row < cut.row < high.row and cut.time >= before.time:
@@ -117,8 +127,13 @@ class WindowAggregate(Operator):
     # -- run ---------------------------------------------------------------------------------------
 
     def run(self, task: Task, inputs: Inputs) -> Iterator[pa.RecordBatch]:
-        run = WindowRun(self.panes, self._program(inputs), inputs, task.start[self.stream], task.end[self.stream])
-        yield from run.batches(keep=task.detail.get("last", True))
+        start, end, detail = task.start[self.stream], task.end[self.stream], task.detail
+        share = Share(end.every, detail.get("part", 0), detail.get("parts", 1), Hints(self.storage, self.index))
+        run = WindowRun(self.panes, self._program(inputs), inputs, start, end, share)
+        yield from run.batches(keep=detail.get("last", True))
+
+    def gather(self, answers: pa.Table) -> pa.Table:
+        return gather(answers, self.order, self.limit)
 
     def _program(self, inputs: Inputs) -> Program:
         reader = inputs.readers[self.stream]
@@ -133,9 +148,10 @@ class WindowAggregate(Operator):
             return at.time
         return self.panes.next_end(at.time)
 
-    def current(self, reached: int, newest: int) -> int:
+    def current(self, reached: int, newest: int, every: int = 1) -> int:
         """The newest window; for windows of time also when it holds nothing any more."""
-        return newest if self.unit == "rows" else reached - self.slide
+        step = self.slide * every
+        return newest if self.unit == "rows" else (reached - self.slide) // step * step
 
     def needs(self, at: Offsets) -> dict[str, Floor]:
         """The panes of every window that is not yet answered."""
@@ -149,30 +165,34 @@ class WindowAggregate(Operator):
         return {self.stream: Floor(row=offset.row, time=time)}
 
     def keeps(self) -> Keeps | None:
-        count, length = self.panes.per_window, self._measure(self.panes.length)
+        count, length = self.panes.per_window, measure(self.unit, self.panes.length)
+        values = any(is_of_values(function) for _, function, _ in self.aggregates)
         return Keeps(
-            what="partial aggregates per pane and group",
+            what="partial aggregates per pane and group" + (", the window's values under an index" if values else ""),
             bound=f"{count} pane{'s' if count > 1 else ''} of {length}, and the one being filled",
         )
 
-    def explain(self) -> dict[str, Any]:
+    def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
         keeps = self.keeps()
-        return {
+        told = {
             "operator": self.kind,
             "inputs": list(self.inputs),
-            "window": {"size": self._measure(self.size), "slide": self._measure(self.slide)},
-            "pane": self._measure(self.panes.length),
+            "window": {"size": measure(self.unit, self.size), "slide": measure(self.unit, self.slide)},
+            "basic_window": measure(self.unit, self.panes.length),
             "filter": self.filter,
             "keys": dict(self.keys),
-            "aggregates": {name: f"{function}({sql or '*'})" for name, function, sql in self.aggregates},
+            "aggregates": {name: f"{function} of {sql or '*'}" for name, function, sql in self.aggregates},
             "having": self.having,
+            "order": [f"{sql}{' DESC' if down else ''}" for sql, down, _ in self.order],
+            "limit": self.limit,
             "columns": dict(self.columns),
             "time": self.time,
-            "keeps": None if keeps is None else {"what": keeps.what, "bound": keeps.bound},
+            "mode": "4: windows in, windows out",
         }
-
-    def _measure(self, length: int) -> str:
-        return f"{length} rows" if self.unit == "rows" else f"{length / 1e6:g} s"
+        program = None if inputs is None else self._program(inputs)
+        told |= explain_values(self.aggregates, Hints(self.storage, self.index), program, self.panes, inputs)
+        told |= explain_delay(self.unit, self.slide, self.inputs, inputs)
+        return {**told, "keeps": None if keeps is None else {"what": keeps.what, "bound": keeps.bound}}
 
 
 @functools.lru_cache(maxsize=256)
@@ -190,6 +210,8 @@ def _bound(operator: WindowAggregate, source: pa.Schema, time_column: str) -> Pr
         columns=columns,
         where=operator.filter,
         having=operator.having,
+        order=operator.order,
+        limit=operator.limit,
         identity=repr(operator),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,14 +13,18 @@ from numpy.typing import NDArray
 
 from anabranch.errors import QueryError
 from anabranch.kernels.fold import State
-from anabranch.kernels.values import Column
-from anabranch.operators.aggregates import Aggregate, aggregate
+from anabranch.kernels.values import Column, one_array
+from anabranch.operators.aggregates import Aggregate, ValueAggregate, aggregate
 from anabranch.operators.columns import Bound, bind, columns_of, project
+from anabranch.operators.ordering import Order, first_of_each
+from anabranch.operators.window_values import Question
 from anabranch.schema import TIME_TYPE
 from anabranch.windows.partials import Partials, key_order
 
 WINDOW_START, WINDOW_END, ROW_TIME = "window_start", "window_end", "_time"
-_FORMAT = "1"
+_PLACE = "__place_"
+"""Beginning of the names of columns that say where a partial answer belongs."""
+_FORMAT = "2"
 """Part of the name of the scratch folder: raise it when the kept tables change their meaning."""
 
 
@@ -35,28 +40,73 @@ class Program:
     keys: tuple[Bound, ...]
     arguments: tuple[Bound, ...]
     partials: Partials
-    aggregates: tuple[tuple[Aggregate, tuple[int, ...]], ...]
-    """Each aggregate with the numbers of the states it is read from."""
+    aggregates: tuple[tuple[Aggregate | None, tuple[int, ...]], ...]
+    """Each aggregate with the numbers of the states it is read from; None: the number of an answer from values."""
+    questions: tuple[Question, ...]
+    """Arguments whose values are kept under an index, and what is asked of them."""
     names: tuple[str, ...]
     having: Bound | None
+    order: tuple[Order, ...]
+    limit: int | None
     columns: tuple[Bound, ...]
     schema: pa.Schema
     fingerprint: str
     """Different for operators whose partial answers differ."""
 
-    def answer(self, entries: pa.Table, ends: NDArray[np.int64], size: int, times: NDArray[np.int64]) -> pa.Table:
-        """The answer rows of window entries; `ends` and `times` are each entry's window end and time."""
+    def answer(
+        self,
+        entries: pa.Table,
+        ends: NDArray[np.int64],
+        size: int,
+        times: NDArray[np.int64],
+        values: Sequence[pa.Array] = (),
+        partial: bool = False,
+    ) -> pa.Table:
+        """The answer rows of window entries; `ends` and `times` are each entry's window end and time.
+
+        `values` are the answers to all questions, in order. A `partial` answer is of some of the
+        groups, and carries what `gather` needs to put it among the others.
+        """
         order = key_order(ends, self.partials.keys(entries))
         states = self.partials.state_columns(entries)
         columns: list[Column] = list(self.partials.keys(entries))
-        columns += [kind.finish([states[i] for i in numbers]) for kind, numbers in self.aggregates]
+        columns += [
+            values[numbers[0]] if kind is None else kind.finish([states[i] for i in numbers])
+            for kind, numbers in self.aggregates
+        ]
         axis = pa.int64() if self.by_rows else TIME_TYPE
         starts = np.maximum(ends - size, 0) if self.by_rows else ends - size
         columns += [pa.array(starts).view(axis), pa.array(ends).view(axis), pa.array(times).view(TIME_TYPE)]
         table = pa.Table.from_arrays(columns, names=list(self.names)).take(pa.array(order))
         if self.having is not None:
             table = table.filter(self.having.evaluate(table))
-        return project(table, self.columns, self.schema)
+        if self.order or self.limit is not None:
+            table = table.take(first_of_each(table, table.column(WINDOW_END), self.order, self.limit))
+        answer = project(table, self.columns, self.schema)
+        return self._with_places(answer, table) if partial else answer
+
+    def _with_places(self, answer: pa.Table, table: pa.Table) -> pa.Table:
+        answer = answer.append_column(f"{_PLACE}end", table.column(WINDOW_END).cast(pa.int64()))
+        for i, one in enumerate(self.order):
+            answer = answer.append_column(f"{_PLACE}order{i}", one.value.evaluate(table))
+        for i in range(len(self.keys)):
+            answer = answer.append_column(f"{_PLACE}key{i}", table.column(i))
+        return answer
+
+
+def gather(answers: pa.Table, order: Sequence[tuple[str, bool, bool]], limit: int | None) -> pa.Table:
+    """Partial answers as the one answer: windows in order, and in each the groups in order."""
+    hidden = [name for name in answers.column_names if name.startswith(_PLACE)]
+    if not hidden:
+        return answers
+    ends = answers.column(f"{_PLACE}end")
+    keys = [answers.column(name) for name in hidden if name.startswith(f"{_PLACE}key")]
+    answers = answers.take(pa.array(key_order(one_array(ends).to_numpy(), keys)))
+    if order or limit is not None:
+        names = [f"{_PLACE}order{i}" for i in range(len(order))]
+        orders = [Order(bind(n, answers.schema), *how[1:]) for n, how in zip(names, order, strict=True)]
+        answers = answers.take(first_of_each(answers, answers.column(f"{_PLACE}end"), orders, limit))
+    return answers.drop_columns(hidden)
 
 
 def bind_program(
@@ -70,6 +120,8 @@ def bind_program(
     columns: tuple[tuple[str, str], ...],
     where: str | None,
     having: str | None,
+    order: tuple[tuple[str, bool, bool], ...],
+    limit: int | None,
     identity: str,
 ) -> Program:
     """Bind the parts of a windowed aggregate to the columns of its stream."""
@@ -77,18 +129,22 @@ def bind_program(
     bound_keys = tuple(bind(sql, source) for _, sql in keys)
     texts = list(dict.fromkeys(sql for _, _, sql in aggregates if sql is not None))
     arguments = tuple(bind(sql, source) for sql in texts)
+    plans = [aggregate(f, None if sql is None else arguments[texts.index(sql)].type) for _, f, sql in aggregates]
+    uses = [None if sql is None else texts.index(sql) for _, _, sql in aggregates]
     states: dict[tuple[str, int | None], State] = {}
-    plans = []
-    for _, function, sql in aggregates:
-        at = None if sql is None else texts.index(sql)
-        plan = aggregate(function, None if at is None else arguments[at].type)
-        for kept, state in plan.states.items():
-            states.setdefault((kept, at), state)
-        plans.append((plan, [(kept, at) for kept in plan.states]))
+    asked: dict[tuple[int, bool, str], list[ValueAggregate]] = {}
+    for plan, at in zip(plans, uses, strict=True):
+        if isinstance(plan, Aggregate):
+            for kept, state in plan.states.items():
+                states.setdefault((kept, at), state)
+        else:
+            assert at is not None
+            asked.setdefault((at, plan.approximate, plan.question), []).append(plan)
     numbers = {key: i for i, key in enumerate(states)}
+    answers = {(at, one): i for i, (at, one) in enumerate((k, p) for k, each in asked.items() for p in each)}
     inner = _inner_schema(
         [(name, one.type) for (name, _), one in zip(keys, bound_keys, strict=True)]
-        + [(name, plan.type) for (name, _, _), (plan, _) in zip(aggregates, plans, strict=True)],
+        + [(name, plan.type) for (name, _, _), plan in zip(aggregates, plans, strict=True)],
         by_rows,
     )
     outputs = tuple(bind(sql, inner) for _, sql in columns)
@@ -102,9 +158,17 @@ def bind_program(
         keys=bound_keys,
         arguments=arguments,
         partials=Partials(tuple(one.type for one in bound_keys), tuple(states.values()), tuple(at for _, at in states)),
-        aggregates=tuple((plan, tuple(numbers[key] for key in needed)) for plan, needed in plans),
+        aggregates=tuple(
+            (plan, tuple(numbers[kept, at] for kept in plan.states))
+            if isinstance(plan, Aggregate)
+            else (None, (answers[(at, plan.approximate, plan.question), plan],))  # type: ignore[index]
+            for plan, at in zip(plans, uses, strict=True)
+        ),
+        questions=tuple(Question(at, arguments[at].type, tuple(each)) for (at, _, _), each in asked.items()),
         names=tuple(inner.names),
         having=None if having is None else bind(having, inner),
+        order=tuple(Order(bind(sql, inner), descending, nulls_first) for sql, descending, nulls_first in order),
+        limit=limit,
         columns=outputs,
         schema=pa.schema([(name, one.type) for (name, _), one in zip(columns, outputs, strict=True)]),
         fingerprint=hashlib.sha256(f"{_FORMAT}\n{identity}\n{source}".encode()).hexdigest()[:16],

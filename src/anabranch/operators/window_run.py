@@ -4,22 +4,40 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from anabranch.kernels.hashing import hashes_of_rows
 from anabranch.kernels.spans import LEVELS, pane_runs
 from anabranch.kernels.values import Column, frozen, integers, one_array
 from anabranch.operators.base import MIN_TIME, Inputs, Offset
 from anabranch.operators.window_program import Program, kept_rows
+from anabranch.operators.window_values import NO_HINTS, Hints, WindowValues, live
 from anabranch.windows.panes import Nodes, Panes, children, node_end, node_start
 from anabranch.windows.partials import Shelf
 from anabranch.windows.scratch import Scratch
 
 _ROWS_PER_READ = 1 << 19
 _ROWS_PER_BATCH = 1 << 17
+
+
+@dataclass(frozen=True)
+class Share:
+    """Which windows and groups a task answers: every k-th window, and groups by the hash of their keys."""
+
+    every: int = 1
+    part: int = 0
+    parts: int = 1
+    hints: Hints = NO_HINTS
+
+    @property
+    def suffix(self) -> str:
+        return "" if self.parts == 1 else f"-{self.part}-of-{self.parts}"
 
 
 class WindowRun:
@@ -29,17 +47,23 @@ class WindowRun:
     in `_open`. Windows up to `_answered` on the axis are answered.
     """
 
-    def __init__(self, panes: Panes, program: Program, inputs: Inputs, start: Offset, end: Offset) -> None:
+    def __init__(
+        self, panes: Panes, program: Program, inputs: Inputs, start: Offset, end: Offset, share: Share
+    ) -> None:
         self._panes = panes
         self._program = program
         self._reader = inputs.readers[program.stream]
         self._work = inputs.work
         self._start, self._end = start, end
+        self._share = share
+        self._memory = inputs.window_memory
         schema = program.partials.schema
-        self._scratch = Scratch(Path(inputs.scratch) / program.fingerprint, schema) if inputs.scratch else None
+        name = program.fingerprint + share.suffix
+        self._scratch = Scratch(Path(inputs.scratch) / name, schema) if inputs.scratch else None
         self._shelf = Shelf()
         self._fresh: list[pa.Table] = []
         self._open: pa.Table = schema.empty_table()
+        self._values: WindowValues | None = None
 
     def batches(self, keep: bool) -> Iterator[pa.RecordBatch]:
         """The answer; with `keep`, leaves in the scratch what the next batch begins with."""
@@ -48,6 +72,8 @@ class WindowRun:
         self._answered = begin = self._axis(self._start)
         reached = max(begin, self._end.row if self._program.by_rows else self._end.time)
         row = self._recall(begin, reached)
+        if self._program.questions:
+            self._values = self._live_values(begin, row)
         first = self._closed
         for low, high in _blocks(row, self._end.row):
             axis, times = self._fold(low, high)
@@ -57,6 +83,8 @@ class WindowRun:
                 yield from table.to_batches(max_chunksize=_ROWS_PER_BATCH)
         if keep and self._scratch is not None:
             self._keep(self._scratch, begin, first, reached)
+            if self._values is not None and not self._values.crowded:
+                live.put(self._scratch.name, self._values)
 
     def _axis(self, offset: Offset) -> int:
         if self._program.by_rows:
@@ -105,37 +133,75 @@ class WindowRun:
         nodes = np.union1d(self._panes.cover(ends)[0], children(parts))
         return nodes[node_end(nodes) <= pane]
 
+    def _live_values(self, begin: int, row: int) -> WindowValues:
+        """The index of the window that is open at `begin`, with the rows before `row` taken in."""
+        program, panes = self._program, self._panes
+        first = self._row_of_pane(panes.first_needed(begin))
+        values = live.take(self._scratch.name) if self._scratch else None
+        if values is None or not first <= values.next_row <= self._start.row:
+            values = WindowValues(panes, program.questions, program.partials.key_types, self._share.hints)
+            values.next_row = first
+        values.limit(self._memory)
+        for low, high in _blocks(values.next_row, row):
+            if low < high:
+                rows = self._read(low, high)
+                self._take(values, rows, low, high)
+                values.reach(min(rows.reached, begin))
+        return values
+
+    def _take(self, values: WindowValues, rows: _Rows, low: int, high: int) -> None:
+        """Give the index the rows that it has not seen."""
+        if values.next_row > low:
+            rows = rows.since(values.next_row)
+        if high > values.next_row:
+            values.take(rows.axis, rows.keys, rows.arguments, high)
+            self._work.scratch_bytes = max(self._work.scratch_bytes, values.nbytes)
+
     # -- folding rows ----------------------------------------------------------------------------------
 
-    def _fold(self, low: int, high: int) -> tuple[int, NDArray[np.int64]]:
-        """Fold rows low ≤ n < high; gives how far the axis has come, and the times of all rows."""
+    def _read(self, low: int, high: int) -> _Rows:
+        """The rows low ≤ n < high that this task folds."""
         program, work = self._program, self._work
         table = self._reader.read(low, high, program.reads)
-        if table.num_rows == 0:
-            return self._answered, np.zeros(0, np.int64)
         work.rows_read += table.num_rows
         work.bytes_read += table.nbytes
         times = integers(table.column(program.time_column))
-        numbers = np.arange(low, high)
+        numbers = np.arange(low, low + table.num_rows)
         reached = high if program.by_rows else int(times[-1])
         if program.where is not None:
             keep = kept_rows(program.where, table)
             if not keep.all():
                 table, numbers = table.filter(pa.array(keep)), numbers[keep]
-                work.rows_thrown += int(np.count_nonzero(~keep[max(self._start.row - low, 0) :]))
+                work.rows_thrown += self._counted(~keep[max(self._start.row - low, 0) :])
         axis = numbers if program.by_rows else integers(table.column(program.time_column))
-        panes, bounds = pane_runs(frozen(axis), self._panes.length)
-        used = self._panes.used(panes)
-        if not used.all():
-            rows = np.repeat(used, np.diff(bounds))
-            work.rows_thrown += int(np.count_nonzero(~rows & (numbers >= self._start.row)))
-            table = table.filter(pa.array(rows))
-            bounds = np.append(0, np.cumsum(np.diff(bounds)[used]))
-            panes = panes[used]
+        if self._panes.per_slide > self._panes.per_window:
+            used = self._panes.used(axis // self._panes.length)
+            if not used.all():
+                work.rows_thrown += self._counted(~used & (numbers >= self._start.row))
+                table, numbers, axis = table.filter(pa.array(used)), numbers[used], axis[used]
         keys: list[Column] = [key.evaluate(table) for key in program.keys]
-        values: list[Column] = [value.evaluate(table) for value in program.arguments]
-        self._open = program.partials.fold(self._open, panes, bounds, keys, values)
-        return reached, times
+        if self._share.parts > 1:
+            own = hashes_of_rows(keys, table.num_rows) % np.uint64(self._share.parts) == self._share.part
+            mine = pa.array(own)
+            table, numbers, axis = table.filter(mine), numbers[own], axis[own]
+            keys = [key.filter(mine) for key in keys]
+        arguments: list[Column] = [value.evaluate(table) for value in program.arguments]
+        return _Rows(axis, numbers, keys, arguments, times, reached)
+
+    def _counted(self, thrown: NDArray[np.bool_]) -> int:
+        """Rows thrown are counted by the first of the tasks that share them."""
+        return int(np.count_nonzero(thrown)) if self._share.part == 0 else 0
+
+    def _fold(self, low: int, high: int) -> tuple[int, NDArray[np.int64]]:
+        """Fold rows low ≤ n < high; gives how far the axis has come, and the times of all rows."""
+        if low >= high:
+            return self._answered, np.zeros(0, np.int64)
+        rows = self._read(low, high)
+        panes, bounds = pane_runs(frozen(rows.axis), self._panes.length)
+        self._open = self._program.partials.fold(self._open, panes, bounds, rows.keys, rows.arguments)
+        if self._values is not None:
+            self._take(self._values, rows, low, high)
+        return rows.reached, rows.times
 
     # -- answering windows -----------------------------------------------------------------------------
 
@@ -148,9 +214,14 @@ class WindowRun:
         if self._panes.per_window == 1:
             if done.num_rows:
                 ends = (nodes[:split] // LEVELS + 1) * self._panes.length
-                yield self._answer(done, ends, low, times)
+                asked = self._asked(ends)
+                done = done if asked.all() else done.filter(pa.array(asked))
+                yield self._answer(done, ends[asked], low, times)
         else:
             yield from self._slide(done, np.unique(nodes[:split] // LEVELS), high, axis, low, times)
+        if self._values is not None:
+            self._values.reach(axis)
+            self._values.fit()
         self._closed, self._answered = max(self._closed, high), max(self._answered, axis)
 
     def _slide(
@@ -166,6 +237,7 @@ class WindowRun:
                 self._shelve(table)
         before = self._closed if oldest < self._closed else None
         ends = self._panes.ends(self._answered, axis, filled, before)
+        ends = ends[self._asked(ends * self._panes.length)]
         if len(ends):
             members, bounds = self._panes.cover(ends)
             for table in self._program.partials.combine(self._shelf, members, bounds, ends):
@@ -179,9 +251,25 @@ class WindowRun:
             self._shelf.add(table)
             self._fresh.append(table)
 
+    def _asked(self, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which windows are to be answered: every k-th one."""
+        asked: NDArray[np.bool_] = ends % (self._panes.slide * self._share.every) == 0
+        return asked
+
     def _answer(self, entries: pa.Table, ends: NDArray[np.int64], low: int, times: NDArray[np.int64]) -> pa.Table:
         at = times[ends - 1 - low] if self._program.by_rows else ends
-        return self._program.answer(entries, ends, self._panes.size, at)
+        values = [] if self._values is None else self._ask(self._values, entries, ends)
+        return self._program.answer(entries, ends, self._panes.size, at, values, partial=self._share.parts > 1)
+
+    def _ask(self, values: WindowValues, entries: pa.Table, ends: NDArray[np.int64]) -> list[pa.Array]:
+        """Window by window, what the index says of each group; entries stand in the order of windows."""
+        groups = values.ids(self._program.partials.keys(entries), entries.num_rows)
+        first = np.flatnonzero(np.diff(ends, prepend=ends[0] - 1)) if len(ends) else np.zeros(0, np.int64)
+        found = []
+        for low, high in itertools.pairwise([*first.tolist(), len(ends)]):
+            values.reach(int(ends[low]))
+            found.append(values.ask(groups[low:high]))
+        return values.answers(found or [values.ask(groups)])
 
     # -- what the next batch begins with ---------------------------------------------------------------
 
@@ -195,6 +283,22 @@ class WindowRun:
             scratch.keep_open(self._end.row, high, self._open)
         scratch.clean(self._start.row, self._panes.first_needed(begin))
         self._work.scratch_rows, self._work.scratch_bytes = scratch.size()
+
+
+class _Rows(NamedTuple):
+    """Rows that are folded, and the times of all rows they were taken from."""
+
+    axis: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    keys: list[Column]
+    arguments: list[Column]
+    times: NDArray[np.int64]
+    reached: int
+
+    def since(self, row: int) -> _Rows:
+        at = int(np.searchsorted(self.numbers, row))
+        keys, arguments = [k.slice(at) for k in self.keys], [a.slice(at) for a in self.arguments]
+        return self._replace(axis=self.axis[at:], numbers=self.numbers[at:], keys=keys, arguments=arguments)
 
 
 def _starts(entries: pa.Table) -> Nodes:

@@ -25,7 +25,7 @@ class Counts:
     rows_thrown: int = 0
     scratch_rows: int = 0
     scratch_bytes: int = 0
-    done: dict[str, tuple[int, int]] = field(default_factory=dict)
+    done: dict[str, tuple[int, ...]] = field(default_factory=dict)
     last_batch_ms: float = 0.0
     rows_per_second: float = 0.0
     at: float = 0.0
@@ -56,7 +56,7 @@ class Progress:
                 for name in ("rows_in", "rows_out", "bytes_in", "rows_thrown"):
                     setattr(counts, name, getattr(counts, name) + added[name])
             counts.scratch_rows, counts.scratch_bytes = added["scratch_rows"], added["scratch_bytes"]
-            counts.done.update({name: (offset.row, offset.time) for name, offset in end.items()})
+            counts.done.update({name: tuple(offset) for name, offset in end.items()})
             counts.last_batch_ms = milliseconds
             self._recent = [(t, n) for t, n in self._recent if now - t < _RATE_SECONDS] + [(now, added["rows_in"])]
             span = now - self._recent[0][0]

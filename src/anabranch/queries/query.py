@@ -23,7 +23,9 @@ from anabranch.log import Offset, StreamReader, StreamWriter, retention
 from anabranch.log.lock import owner_of
 from anabranch.log.stream import StreamInfo
 from anabranch.operators.base import Inputs
-from anabranch.operators.window_aggregate import WindowAggregate
+from anabranch.operators.pace import PACE
+from anabranch.operators.select import Select
+from anabranch.operators.window_changes import answering, newest_window
 from anabranch.queries.progress import Progress
 from anabranch.schema import StreamSchema
 from anabranch.settings import Settings
@@ -182,9 +184,28 @@ class Query:
             self._writer.close()
             self._writer = None
 
+    def reevaluate(self, every: int = 1, at_most: int = 0) -> None:
+        """From the next micro-batch on answer every k-th window only.
+
+        With `at_most` above `every`, the query answers fewer windows by itself when it falls behind,
+        down to every `at_most`-th, and more again once it has caught up. A query that answers with
+        changes (EMIT CHANGES) answers every window all the same.
+        """
+        if every < 1 or at_most < 0:
+            raise QueryError(
+                "REEVALUATION_INVALID", f"every {every}-th window, at most every {at_most}-th, cannot be answered"
+            )
+        self._storage.write_json(PACE, {"every": every, "at_most": at_most})
+
+    def _readers(self) -> dict[str, StreamReader]:
+        readers = {name: StreamReader(self._catalog.stream_storage(name)) for name in self.inputs}
+        for reader in readers.values():
+            reader.refresh()
+        return readers
+
     def _options(self) -> SourceOptions:
         inputs = {name: self._catalog.stream_storage(name) for name in self.inputs}
-        readers = {name: StreamReader(storage) for name, storage in inputs.items()}
+        readers = self._readers()
         return SourceOptions(
             operator=self._plan.operator.to_json(),
             streams={name: storage.address for name, storage in inputs.items()},
@@ -196,6 +217,10 @@ class Query:
             batch_rows=self._settings["batch_rows"],
             poll_ms=self._settings["poll_ms"],
             inline_bytes=self._settings["inline_bytes"],
+            every=self._settings["reevaluate_every"],
+            every_at_most=self._settings["reevaluate_at_most"],
+            pace=self._storage.address,
+            window_memory_bytes=self._settings["window_memory_bytes"],
         )
 
     # -- answers come in -------------------------------------------------------------------------
@@ -206,20 +231,21 @@ class Query:
         if writer is None:
             raise QueryError("QUERY_IS_STOPPED", f'query "{self.name}" was stopped')
         start, end = batch.start(), batch.end()
-        if batch.rows.num_rows:
-            writer.append(batch.rows, producer=_PRODUCER, batch=batch.number)
+        rows = self._plan.operator.gather(batch.rows)
+        if rows.num_rows:
+            writer.append(rows, producer=_PRODUCER, batch=batch.number)
         writer.advance(self._plan.operator.reached(end), durable=False)
         begun, self._batch_began = self._batch_began, time.monotonic()
         rows_in = sum(offset.row - start.get(name, Offset()).row for name, offset in end.items())
         thrown = batch.work.rows_thrown
-        if not isinstance(self._plan.operator, WindowAggregate):
-            thrown = rows_in - batch.rows.num_rows
+        if isinstance(self._plan.operator, Select):  # also what Spark SQL drops behind it
+            thrown = rows_in - rows.num_rows
         self._progress.batch(
             batch.number,
             end,
             milliseconds=(time.monotonic() - begun) * 1000,
             rows_in=rows_in,
-            rows_out=batch.rows.num_rows,
+            rows_out=rows.num_rows,
             bytes_in=batch.work.bytes_read,
             rows_thrown=thrown,
             scratch_rows=batch.work.scratch_rows,
@@ -291,12 +317,17 @@ class Query:
 
     def store(self) -> pa.Table:
         """The current answer: the rows of the newest window; empty for a selection."""
+        windowed = answering(self._plan.operator)
+        if windowed is not None:  # the Stream has changes: what they have led to
+            done, inputs = self._counted().done(), Inputs(self._readers())
+            return newest_window(windowed, done, inputs) if done else windowed.schema(inputs).empty_table()
         reader = self._reader()
         end = reader.end()
         if end.row == 0:
             return reader.schema.empty_table()
         newest = reader.read(end.row - 1, end.row, [reader.time_column]).column(0)[0].value
-        since = self._plan.operator.current(end.time, newest)
+        every = max((offset.every for offset in self._counted().done().values()), default=1)
+        since = self._plan.operator.current(end.time, newest, every)
         return reader.read(end.row if since is None else reader.row_at_time(since, end.row), end.row)
 
     def _reader(self) -> StreamReader:
@@ -310,7 +341,7 @@ class Query:
         reader, store = self._reader(), self.store()
         target = {n: StreamReader(self._catalog.stream_storage(n)).end() for n in self.inputs}
         keeps = self._plan.operator.keeps()
-        windowed = isinstance(self._plan.operator, WindowAggregate)
+        windowed = not isinstance(self._plan.operator, Select)
         return {
             "name": self.name,
             "status": self.status,
@@ -336,7 +367,8 @@ class Query:
 
     def explain(self, format: str = "text") -> str:
         """The plan: operators, streams, what is kept and why it is bounded; `text` or `json`."""
-        return self._plan.explain_json() if format == "json" else self._plan.explain_text()
+        inputs = Inputs(self._readers())
+        return self._plan.explain_json(inputs) if format == "json" else self._plan.explain_text(inputs)
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:

@@ -186,7 +186,7 @@ class Engine:
             context = TaskContext.get()
             task = context.partitionId() if context is not None else 0
             casted = (b.cast(schema) for b in batches)
-            yield seal(casted, schema, task, staging, limit, Work())
+            yield seal(casted, task, staging, limit, Work())
 
         return frame.mapInArrow(put, ENVELOPE_DDL)
 

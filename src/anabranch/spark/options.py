@@ -42,6 +42,11 @@ class SourceOptions:
     batch_rows: int = 2_000_000
     poll_ms: int = 40
     inline_bytes: int = 1024 * 1024
+    every: int = 1
+    every_at_most: int = 0
+    """How many of its windows a query answers, see `operators.pace`; a file at `pace` may say otherwise."""
+    pace: str | None = None
+    window_memory_bytes: int = 1 << 30
     ends: dict[str, list[int]] = field(default_factory=dict)
     """For one-time reads: up to where each stream is read, so that all tasks see the same rows."""
 

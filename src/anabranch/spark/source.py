@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import gc
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,7 @@ from anabranch.log.storage import Storage
 from anabranch.log.stream import INFO
 from anabranch.operators import operator_from_json
 from anabranch.operators.base import Inputs, Operator, Task, Work
+from anabranch.operators.pace import PACE, Pace
 from anabranch.spark.options import FORMAT, SourceOptions
 from anabranch.spark.staging import ENVELOPE_DDL, seal
 
@@ -71,7 +73,9 @@ class _Host:
 
     def _inputs(self) -> Inputs:
         readers = {name: open_reader(path) for name, path in self._options.streams.items()}
-        return Inputs(readers, self._options.scratch, Work())
+        # Only our own queries bring the answers of all tasks together on the driver.
+        memory = self._options.window_memory_bytes
+        return Inputs(readers, self._options.scratch, Work(), gathers=self._options.sealed, window_memory=memory)
 
     def _plan(self, start: dict[str, Offset], end: dict[str, Offset]) -> list[TaskPartition]:
         tasks = self._operator.plan(start, end, self._inputs(), self._options.parallelism)
@@ -85,8 +89,7 @@ class _Host:
         if self._options.sealed:
             options = self._options
             assert options.staging is not None
-            schema = self._operator.schema(inputs)
-            yield seal(batches, schema, partition.index, options.staging, options.inline_bytes, inputs.work)
+            yield seal(batches, partition.index, options.staging, options.inline_bytes, inputs.work)
         else:
             yield from batches
         _freeze_once()
@@ -125,6 +128,15 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
         most = None if isinstance(limit, ReadAllAvailable) else getattr(limit, "max_rows", self._options.batch_rows)
         return _to_json({name: self._limited(name, begin[name], end[name], most) for name in begin})
 
+    def _limited(self, name: str, begin: Offset, end: Offset, most: int | None) -> Offset:
+        waiting = end.row - begin.row
+        if most is not None and waiting > most:
+            end = open_reader(self._options.streams[name]).offset_at(begin.row + most, end)
+        row, at = max(begin.row, end.row), max(begin.time, end.time)
+        if (row, at) == (begin.row, begin.time):
+            return begin
+        return Offset(row, at, pace_of(self._options).next(begin.every, waiting, most or waiting))
+
     def reportLatestOffset(self) -> dict[str, Any]:
         return _to_json(self._ends())
 
@@ -152,14 +164,15 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
         """
         if len(begin) == 1:
             ((name, offset),) = begin.items()
-            return {name: open_reader(self._options.streams[name]).wait(offset, self._options.poll_ms / 1000)}
-        return self._ends()
-
-    def _limited(self, name: str, begin: Offset, end: Offset, most: int | None) -> Offset:
-        reader = open_reader(self._options.streams[name])
-        if most is not None and end.row - begin.row > most:
-            end = reader.offset_at(begin.row + most, end)
-        return Offset(max(begin.row, end.row), max(begin.time, end.time))
+            reader = open_reader(self._options.streams[name])
+            return {name: reader.wait(Offset(offset.row, offset.time), self._options.poll_ms / 1000)}
+        deadline = time.monotonic() + self._options.poll_ms / 1000
+        while True:
+            ends = self._ends()
+            moved = any(ends[name][:2] != offset[:2] for name, offset in begin.items())
+            if moved or time.monotonic() >= deadline:
+                return ends
+            time.sleep(0.004)
 
 
 _readers: dict[tuple[str, int], StreamReader] = {}
@@ -187,6 +200,12 @@ def _freeze_once() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def pace_of(options: SourceOptions) -> Pace:
+    """How many windows are answered now: what was said last, even while the query runs."""
+    said = Storage(options.pace).read_json(PACE) if options.pace else None
+    return Pace(**said) if said else Pace(options.every, options.every_at_most)
 
 
 def _operator(text: str) -> Operator:

@@ -27,9 +27,7 @@ ENVELOPE = pa.schema(
 ENVELOPE_DDL = "task INT, rows BIGINT, bytes BINARY, file STRING, work STRING"
 
 
-def seal(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, task: int, staging: str, inline_bytes: int, work: Work
-) -> pa.RecordBatch:
+def seal(batches: Iterable[pa.RecordBatch], task: int, staging: str, inline_bytes: int, work: Work) -> pa.RecordBatch:
     """Put a task's answer into an envelope."""
     held: list[pa.RecordBatch] = []
     size = 0
@@ -39,24 +37,22 @@ def seal(
             held.append(batch)
             size += batch.nbytes
         if size > inline_bytes:
-            return _envelope(task, None, _write_file(held, source, schema, staging), work)
+            return _envelope(task, None, _write_file(held, source, staging), work)
     sink = pa.BufferOutputStream()
     if held:
-        with ipc.new_stream(sink, schema) as out:
+        with ipc.new_stream(sink, held[0].schema) as out:
             for batch in held:
                 out.write_batch(batch)
     return _envelope(task, (sum(b.num_rows for b in held), sink.getvalue()), None, work)
 
 
-def _write_file(
-    held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], schema: pa.Schema, staging: str
-) -> tuple[int, str]:
+def _write_file(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], staging: str) -> tuple[int, str]:
     rows = 0
     storage = Storage(staging)
 
     def write(sink: pa.NativeFile) -> None:
         nonlocal rows
-        with ipc.new_file(sink, schema) as out:
+        with ipc.new_file(sink, held[0].schema) as out:
             for part in (held, rest):
                 for batch in part:
                     rows += batch.num_rows

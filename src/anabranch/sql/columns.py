@@ -14,7 +14,7 @@ from sqlglot.errors import SqlglotError
 from anabranch import expressions
 from anabranch.errors import AnabranchError, SqlError, did_you_mean
 from anabranch.schema import StreamSchema
-from anabranch.sql.safety import OWN_FUNCTIONS, called
+from anabranch.sql.safety import OWN_AGGREGATES, OWN_FUNCTIONS, called
 from anabranch.sql.tree import Select
 
 
@@ -40,9 +40,28 @@ def column(name: str) -> exp.Column:
     return exp.Column(this=exp.Identifier(this=name, quoted=_needs_quotes(name)))
 
 
+WINDOW_COLUMNS = ("window_start", "window_end")
+
+
+def window_column(node: exp.Expr) -> str | None:
+    """`window_start`, `window_end`, and `window.start`, `window.end` as Spark has them."""
+    if not isinstance(node, exp.Column) or node.args.get("db") is not None:
+        return None
+    if not node.table and node.name.lower() in WINDOW_COLUMNS:
+        return node.name.lower()
+    if node.table.lower() == "window" and node.name.lower() in ("start", "end"):
+        return f"window_{node.name.lower()}"
+    return None
+
+
 def sql_of(node: exp.Expr) -> str:
     """The text of an expression, as operators carry it."""
     return node.sql(dialect="spark", comments=False, normalize_functions="lower")
+
+
+def in_parentheses(value: exp.Expr) -> exp.Expr:
+    """A copy that can stand inside another expression."""
+    return value.copy() if isinstance(value, exp.Column) else exp.Paren(this=value.copy())
 
 
 def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
@@ -65,12 +84,15 @@ def truncated(unit: str, value: exp.Expr) -> exp.Expr:
 
 
 def without_own_functions(node: exp.Expr) -> exp.Expr:
-    """getminute(x) and its kin as Spark has them: date_trunc('MINUTE', x); all names in lower case."""
+    """Functions of ours as Spark has them: getminute(x) is date_trunc('MINUTE', x); all names in lower case."""
 
     def replace(each: exp.Expr) -> exp.Expr:
         name = called(each)
         if name in OWN_FUNCTIONS and len(each.expressions) == 1:
             return truncated(name[3:].upper(), each.expressions[0])
+        if name in OWN_AGGREGATES:
+            share = [exp.Literal.number("0.5")] if name == "approx_median" else []
+            return exp.Anonymous(this=OWN_AGGREGATES[name], expressions=[*each.expressions, *share])
         if name:
             each.set("this", name)
         return each
@@ -104,15 +126,22 @@ class Scope:
             )
         return self.find(node.name)
 
-    def resolve(self, node: exp.Expr, aliases: Mapping[str, exp.Expr] | None = None) -> exp.Expr:
-        """The expression over the stream's columns; names of earlier columns of the answer are put in."""
+    def resolve(
+        self, node: exp.Expr, aliases: Mapping[str, exp.Expr] | None = None, *, in_window: bool = False
+    ) -> exp.Expr:
+        """The expression over the stream's columns; names of earlier columns of the answer are put in.
+
+        `in_window` it may also use the window's ends.
+        """
 
         def replace(each: exp.Expr) -> exp.Expr:
             if not isinstance(each, exp.Column):
                 return each
             if isinstance(each.this, exp.Star):
                 raise self.select.error("SYNTAX_ERROR", "* stands only by itself in the select list", each)
-            name = self.name_of(each)
+            name = (window_column(each) if in_window else None) or self.name_of(each)
+            if in_window and name in WINDOW_COLUMNS and self.find(name) is not None:
+                raise self.hidden_by_window(name, each)
             if name is not None:
                 found = column(name)
                 found.this.update_positions(each.this)
@@ -122,6 +151,14 @@ class Scope:
             raise self.not_found(each, list(aliases or ()))
 
         return without_own_functions(node.copy()).transform(replace)
+
+    def hidden_by_window(self, name: str, node: exp.Expr) -> SqlError:
+        return self.select.error(
+            "COLUMN_AMBIGUOUS",
+            f'"{name}" is a column of "{self.stream}", and inside a window an end of the window',
+            node,
+            hint=f"give it another name in a CREATE STREAM … AS SELECT {name} AS …",
+        )
 
     def not_found(self, node: exp.Column, others: list[str]) -> SqlError:
         known = [*self.schema.names, *others]

@@ -1,38 +1,61 @@
-"""A plan as people and programs read it: an indented tree, or the same as plain data."""
+"""A plan as people and programs read it: an indented tree, or the same as plain data.
+
+What an operator says of itself is shown as it is, in its order. A part of it that is a step of its
+own (it names an `operator`) becomes a branch: the sides of a set operation, the query whose changes
+are answered.
+"""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from anabranch.operators.base import Operator
+from anabranch.operators.base import Inputs, Operator
 from anabranch.schema import StreamSchema
 
 
 def plan_as_dict(
-    operator: Operator, residual_sql: str | None, schema: StreamSchema | None, time: str, pushed: str | None
+    operator: Operator,
+    residual_sql: str | None,
+    schema: StreamSchema | None,
+    time: str,
+    pushed: str | None,
+    inputs: Inputs | None = None,
 ) -> dict[str, Any]:
     """Operators from the answer down to the streams, what each does, and what is kept."""
     keeps = operator.keeps()
     steps: list[dict[str, Any]] = []
     if residual_sql is not None:
         steps.append({"operator": "spark sql", "sql": residual_sql, "keeps": None})
-    steps.append(
-        {
-            **operator.explain(),
-            "operator": operator.kind,
-            "keeps": None if keeps is None else {"what": keeps.what, "bound": keeps.bound},
-        }
-    )
+    step = {
+        **operator.explain(inputs),
+        "operator": operator.kind,
+        "keeps": None if keeps is None else {"what": keeps.what, "bound": keeps.bound},
+    }
+    steps.append(step)
     answer: dict[str, Any] = {"time": time}
     if schema is not None:
         answer["columns"] = schema.to_json()["columns"]
+    reads = _reads(step) if _branches(step) else [(name, pushed) for name in operator.inputs]
     return {
         "answer": answer,
         "steps": steps,
-        "streams": [{"stream": name, "filter_pushed_to_read": pushed} for name in operator.inputs],
+        "streams": [{"stream": name, "filter_pushed_to_read": filter_sql} for name, filter_sql in dict.fromkeys(reads)],
         "runs_in_spark_sql": residual_sql is not None,
     }
+
+
+def _branches(step: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The parts of a step that are steps themselves."""
+    return {key: value for key, value in step.items() if isinstance(value, dict) and "operator" in value}
+
+
+def _reads(step: dict[str, Any]) -> list[tuple[str, str | None]]:
+    """The streams below a step, each with the condition applied while it is read."""
+    branches = _branches(step)
+    if branches:
+        return [read for branch in branches.values() for read in _reads(branch)]
+    return [(name, step.get("filter")) for name in step.get("inputs", ())]
 
 
 def as_json(plan: dict[str, Any]) -> str:
@@ -40,7 +63,7 @@ def as_json(plan: dict[str, Any]) -> str:
 
 
 _SHOWN_ELSEWHERE = ("operator", "keeps", "inputs", "time")
-_NAMED = ("columns", "keys", "aggregates")
+_NAMED = ("columns", "keys")
 
 
 def as_text(plan: dict[str, Any]) -> str:
@@ -54,22 +77,51 @@ def as_text(plan: dict[str, Any]) -> str:
     for step in plan["steps"]:
         lines.append(f"{indent}└─ {step['operator']}")
         indent += "   "
-        for key, value in step.items():
-            if key not in _SHOWN_ELSEWHERE and value not in (None, [], (), {}, ""):
-                lines.append(f"{indent}{key.replace('_', ' ')}: {_value_text(value, named=key in _NAMED)}")
-        keeps = step["keeps"]
-        lines.append(f"{indent}keeps: {keeps['what'] + '; ' + keeps['bound'] if keeps else 'nothing between batches'}")
-    for stream in plan["streams"]:
-        lines.append(f"{indent}└─ stream {stream['stream']}")
-        if stream["filter_pushed_to_read"]:
-            lines.append(f"{indent}   filter pushed to the read: {stream['filter_pushed_to_read']}")
+        lines += _step_lines(step, indent)
+    if not _branches(plan["steps"][-1]):
+        reads = [(stream["stream"], stream["filter_pushed_to_read"]) for stream in plan["streams"]]
+        lines += _stream_lines(reads, indent)
     return "\n".join(lines)
 
 
-def _value_text(value: Any, *, named: bool) -> str:
-    """Parts of a step: `sql AS name` for what has a name, `key = value` for other settings."""
-    if isinstance(value, dict) and named:
+def _step_lines(step: dict[str, Any], indent: str) -> list[str]:
+    """What a step does and keeps, then its branches, down to their streams."""
+    branches = _branches(step)
+    lines = [
+        f"{indent}{key.replace('_', ' ')}: {_value_text(key, value)}"
+        for key, value in step.items()
+        if key not in _SHOWN_ELSEWHERE and key not in branches and value not in (None, [], (), {}, "")
+    ]
+    keeps = step.get("keeps")
+    lines.append(f"{indent}keeps: {keeps['what'] + '; ' + keeps['bound'] if keeps else 'nothing between batches'}")
+    for number, (name, branch) in enumerate(branches.items(), 1):
+        corner, below = ("└─", "   ") if number == len(branches) else ("├─", "│  ")
+        label = f"{name}: " if len(branches) > 1 else ""
+        lines.append(f"{indent}{corner} {label}{branch['operator']}")
+        lines += _step_lines(branch, indent + below)
+        if not _branches(branch):
+            lines += _stream_lines(_reads(branch), indent + below)
+    return lines
+
+
+def _stream_lines(reads: list[tuple[str, str | None]], indent: str) -> list[str]:
+    lines: list[str] = []
+    for name, filter_sql in reads:
+        lines.append(f"{indent}└─ stream {name}")
+        if filter_sql:
+            lines.append(f"{indent}   filter pushed to the read: {filter_sql}")
+    return lines
+
+
+def _value_text(key: str, value: Any) -> str:
+    """Parts of a step: `sql AS name` for what has a name, `key = value` for other settings, lists with commas."""
+    if isinstance(value, dict) and key == "aggregates":
+        # The name of an aggregate is its call, as it was written.
+        return ", ".join(name if "(" in name else f"{call} AS {name}" for name, call in value.items())
+    if isinstance(value, dict) and key in _NAMED:
         return ", ".join(name if name == sql.replace("`", "") else f"{sql} AS {name}" for name, sql in value.items())
     if isinstance(value, dict):
-        return ", ".join(f"{key} = {each}" for key, each in value.items())
+        return ", ".join(f"{name} = {each}" for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
     return str(value)

@@ -15,7 +15,8 @@ from anabranch import expressions
 from anabranch.errors import AnabranchError, did_you_mean
 from anabranch.schema import StreamSchema
 from anabranch.sql.columns import Scope, conjuncts, joined, sql_of, without_own_functions
-from anabranch.sql.plan import Lookup, StandingPlan, look_up, plan_standing, stream_name, too_large
+from anabranch.sql.hints import refuse_hints
+from anabranch.sql.plan import Lookup, StandingPlan, look_up, plan_standing, refuse_emit, stream_name, too_large
 from anabranch.sql.safety import SESSION_NAMES, called, check_tree, spark_text
 from anabranch.sql.tree import Select
 
@@ -65,6 +66,8 @@ def plan_once(select: Select, lookup: Lookup) -> OncePlan:
 
 def _plan(select: Select, lookup: Lookup) -> OncePlan:
     check_tree(select, standing=False)
+    refuse_emit(select)
+    refuse_hints(select, "the query has no window")
     tree = without_own_functions(select.tree.copy())
     tables = [table for table in tree.find_all(exp.Table) if not _is_cte(table)]
     schemas = {stream_name(table).lower(): look_up(select, table, lookup) for table in tables}

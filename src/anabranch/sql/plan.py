@@ -1,7 +1,8 @@
 """A SELECT as a standing query: which operator runs it, and what is left to Spark SQL.
 
-A standing query reads one stream and must be able to say, row by row or window by window, that an
-answer is final. What cannot say so is refused here, with what to write instead.
+A standing query reads one stream (a set operation reads two) and must be able to say, row by row or
+window by window, that an answer is final. What cannot say so is refused here, with what to write
+instead.
 """
 
 from __future__ import annotations
@@ -13,15 +14,20 @@ from typing import Any
 from sqlglot import exp
 
 from anabranch.errors import CatalogError, SqlError
-from anabranch.operators.base import Operator
+from anabranch.operators.base import Inputs, Operator
+from anabranch.operators.window_changes import WindowChanges
 from anabranch.schema import StreamSchema
 from anabranch.sql.aggregate_functions import aggregate_name, is_aggregate
 from anabranch.sql.aggregates import plan_aggregate
 from anabranch.sql.columns import Scope
 from anabranch.sql.explain import as_json, as_text, plan_as_dict
+from anabranch.sql.hints import refuse_hints
 from anabranch.sql.rows import plan_rows
 from anabranch.sql.safety import check_tree
 from anabranch.sql.tree import Select
+from anabranch.sql.window_rows import plan_window_rows, without_stars
+from anabranch.sql.window_sets import plan_sets
+from anabranch.sql.windowed import with_change
 
 Lookup = Callable[[str], StreamSchema]
 """The schema of a stream by its name; raises CatalogError STREAM_NOT_FOUND."""
@@ -44,36 +50,45 @@ class StandingPlan:
     time: str
     pushed: str | None
 
-    def explain(self) -> dict[str, Any]:
-        """The plan as plain data; `explain_text` and `explain_json` show the same."""
-        return plan_as_dict(self.operator, self.residual_sql, self.schema, self.time, self.pushed)
+    def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
+        """The plan as plain data; `explain_text` and `explain_json` show the same.
 
-    def explain_text(self) -> str:
-        return as_text(self.explain())
+        With `inputs` operators also say what they choose for the rows there are.
+        """
+        return plan_as_dict(self.operator, self.residual_sql, self.schema, self.time, self.pushed, inputs)
 
-    def explain_json(self) -> str:
-        return as_json(self.explain())
+    def explain_text(self, inputs: Inputs | None = None) -> str:
+        return as_text(self.explain(inputs))
+
+    def explain_json(self, inputs: Inputs | None = None) -> str:
+        return as_json(self.explain(inputs))
 
 
 _CLAUSES: dict[str, tuple[str, str]] = {
     "with_": ("WITH cannot be used in a standing query", "make each step a stream with CREATE STREAM … AS SELECT …"),
     "joins": ("a standing query reads one stream", "ask once with SELECT, or join what the streams' queries answer"),
     "laterals": ("LATERAL VIEW cannot be used in a standing query", "ask once with SELECT"),
-    "order": ("a standing query answers in the order of time", "leave ORDER BY out, and order when you ask once"),
     "sort": ("a standing query answers in the order of time", "leave SORT BY out"),
     "cluster": ("a standing query answers in the order of time", "leave CLUSTER BY out"),
     "distribute": ("a standing query decides itself where rows go", "leave DISTRIBUTE BY out"),
-    "limit": ("a standing query has no last row to stop at", "leave LIMIT out, or ask once with SELECT"),
     "offset": ("a standing query answers from the first row", "leave OFFSET out, or SUBSCRIBE TO … FROM a number"),
-    "distinct": ("DISTINCT would keep every row ever seen", "write GROUP BY with WINDOW = INTERVAL … after FROM"),
     "windows": ("window functions cannot be used in a standing query", "aggregate with WINDOW = INTERVAL … after FROM"),
     "qualify": ("QUALIFY cannot be used in a standing query", "use HAVING"),
 }  # fmt: skip
 """Clauses a standing query cannot have: why, and what instead."""
 
+_IN_WINDOWS: dict[str, tuple[str, str]] = {
+    "order": ("a standing query answers in the order of time",
+              "add WINDOW = INTERVAL … after FROM to order each window, or order when you ask once"),
+    "limit": ("a standing query has no last row to stop at",
+              "add WINDOW = INTERVAL … after FROM to limit each window, or ask once with SELECT"),
+    "distinct": ("DISTINCT would keep every row ever seen", "add WINDOW = INTERVAL … after FROM"),
+}  # fmt: skip
+"""Clauses that only a window can have."""
+
 _KEYWORDS = {"order": "ORDER", "sort": "SORT", "cluster": "CLUSTER", "distribute": "DISTRIBUTE", "limit": "LIMIT",
              "offset": "OFFSET", "distinct": "DISTINCT", "with_": "WITH"}  # fmt: skip
-_HANDLED = {"kind", "expressions", "from_", "where", "group", "having"}
+_HANDLED = {"kind", "expressions", "from_", "where", "group", "having", *_IN_WINDOWS}
 
 
 def plan_standing(select: Select, lookup: Lookup) -> StandingPlan:
@@ -92,24 +107,108 @@ def too_large(select: Select) -> SqlError:
 
 def _plan(select: Select, lookup: Lookup) -> StandingPlan:
     check_tree(select, standing=True)
+    if isinstance(select.tree, exp.SetOperation) and select.window is not None:
+        return _plan_sets(select, lookup)
     tree = _plain_select(select)
-    table = tree.args["from_"].this
-    stream = stream_name(table)
-    schema = look_up(select, table, lookup)
-    scope = Scope(select, stream, table.alias or table.name, schema)
-    _refuse_aggregates_in_where(select, tree)
-    if is_aggregate(tree):
-        grouped = plan_aggregate(scope, tree)
-        return StandingPlan(select, stream, grouped.operator, None, grouped.schema, grouped.time, grouped.pushed)
+    scope = _scope(select, tree, lookup)
+    if is_aggregate(tree) or (tree.args.get("distinct") and select.window is not None):
+        return _plan_aggregate(scope, tree)
     if select.window is not None:
-        raise select.error(
-            "WINDOW_WITHOUT_AGGREGATE",
-            "a window is there to be aggregated, and nothing in the select list is",
-            tree,
-            hint="leave WINDOW out, or select an aggregate such as count(*)",
+        windowed = plan_window_rows(scope, tree, select.window)
+        return StandingPlan(
+            select, scope.stream, windowed.operator, None, windowed.schema, windowed.time, windowed.pushed
         )
+    _refuse_clauses(select, tree, _IN_WINDOWS)
+    refuse_emit(select)
+    refuse_hints(select, "the query has no window")
     rows = plan_rows(scope, tree)
-    return StandingPlan(select, stream, rows.operator, rows.residual_sql, rows.schema, rows.time, rows.pushed)
+    return StandingPlan(select, scope.stream, rows.operator, rows.residual_sql, rows.schema, rows.time, rows.pushed)
+
+
+def _plan_aggregate(scope: Scope, tree: exp.Select) -> StandingPlan:
+    select = scope.select
+    if tree.args.get("distinct"):
+        _refuse_distinct_groups(select, tree)
+        tree = without_stars(scope, tree)
+    plan = plan_aggregate(scope, tree)
+    if select.emit is not None and select.emit.changes:
+        changes, schema = WindowChanges(plan.operator), with_change(select, plan.schema)
+        return StandingPlan(select, scope.stream, changes, None, schema, plan.time, plan.pushed)
+    return StandingPlan(select, scope.stream, plan.operator, None, plan.schema, plan.time, plan.pushed)
+
+
+def _plan_sets(select: Select, lookup: Lookup) -> StandingPlan:
+    tree = select.tree
+    assert isinstance(tree, exp.SetOperation)
+    _check_set_operation(select, tree)
+    scopes: list[Scope] = []
+    for number, side in enumerate((tree.this, tree.expression)):
+        one = select.side(number, side)
+        scopes.append(_scope(one, _plain_select(one), lookup))
+        if side.args.get("distinct"):
+            _refuse_distinct_groups(one, side)
+    plan = plan_sets(scopes[0], scopes[1], select)
+    operator, schema = plan.operator, plan.schema
+    if select.emit is not None and select.emit.changes:
+        return StandingPlan(
+            select, scopes[0].stream, WindowChanges(operator), None, with_change(select, schema), schema.time, None
+        )
+    return StandingPlan(select, scopes[0].stream, operator, None, schema, schema.time, None)
+
+
+def _check_set_operation(select: Select, tree: exp.SetOperation) -> None:
+    """Two plain SELECTs, and nothing behind them."""
+    said = tree.key.upper()
+    for side in (tree.this, tree.expression):
+        if isinstance(side, exp.SetOperation):
+            raise select.error(
+                "NOT_IN_THE_LANGUAGE",
+                "a set operation of windows has two sides",
+                tree.expression,
+                hint="make a stream of the first two with CREATE STREAM … AS SELECT …",
+                keyword=said,
+            )
+    for clause in ("order", "limit", "offset"):
+        if tree.args.get(clause):
+            raise select.error(
+                "NOT_IN_THE_LANGUAGE",
+                f"{_KEYWORDS[clause]}{' BY' if clause == 'order' else ''} cannot follow {said}",
+                tree.args[clause],
+                hint="make a stream of the set operation, and order the windows of that",
+                keyword=_KEYWORDS[clause],
+            )
+    for name, found in tree.args.items():
+        if found and name not in ("this", "expression", "distinct"):
+            raise select.error("NOT_IN_THE_LANGUAGE", f"{said} cannot have {name.strip('_').upper()}", tree)
+
+
+def _refuse_distinct_groups(select: Select, tree: exp.Select) -> None:
+    if is_aggregate(tree):
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            "DISTINCT cannot stand beside aggregates or GROUP BY",
+            tree,
+            hint="leave DISTINCT out; GROUP BY gives each group once",
+            keyword="DISTINCT",
+        )
+
+
+def refuse_emit(select: Select) -> None:
+    """Without windows there is nothing that could change: each row is answered once."""
+    if select.emit is not None:
+        raise select.error(
+            "EMIT_WITHOUT_WINDOW",
+            f"EMIT {'CHANGES' if select.emit.changes else 'FINAL'} is about windows, and the query has none",
+            hint="leave it out, or add WINDOW = INTERVAL … after FROM",
+            start=select.emit.start,
+        )
+
+
+def _scope(select: Select, tree: exp.Select, lookup: Lookup) -> Scope:
+    table = tree.args["from_"].this
+    schema = look_up(select, table, lookup)
+    _refuse_aggregates_in_where(select, tree)
+    return Scope(select, stream_name(table), table.alias or table.name, schema)
 
 
 def _refuse_aggregates_in_where(select: Select, tree: exp.Select) -> None:
@@ -150,15 +249,12 @@ def _plain_select(select: Select) -> exp.Select:
             "NOT_IN_THE_LANGUAGE",
             f"a standing query cannot have {what}",
             place,
-            hint="make each part a standing query of its own",
+            hint="make each part a standing query of its own, or give each side a WINDOW = …"
+            if keyword
+            else "leave them out",
             keyword=keyword,
         )
-    for clause, (why, instead) in _CLAUSES.items():
-        found = tree.args.get(clause)
-        if found:
-            node = found[0] if isinstance(found, list) else found
-            place = node if isinstance(node, exp.Expr) else None
-            raise select.error("NOT_IN_THE_LANGUAGE", why, place, hint=instead, keyword=_KEYWORDS.get(clause))
+    _refuse_clauses(select, tree, _CLAUSES)
     for name, found in tree.args.items():
         if found and name not in _HANDLED:
             raise select.error("NOT_IN_THE_LANGUAGE", f"a standing query cannot have {name.strip('_').upper()}", tree)
@@ -191,3 +287,12 @@ def _plain_select(select: Select) -> exp.Select:
                 hint="make the inner query a stream with CREATE STREAM … AS SELECT …",
             )
     return tree
+
+
+def _refuse_clauses(select: Select, tree: exp.Select, clauses: dict[str, tuple[str, str]]) -> None:
+    for clause, (why, instead) in clauses.items():
+        found = tree.args.get(clause)
+        if found:
+            node = found[0] if isinstance(found, list) else found
+            place = node if isinstance(node, exp.Expr) else None
+            raise select.error("NOT_IN_THE_LANGUAGE", why, place, hint=instead, keyword=_KEYWORDS.get(clause))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -86,7 +87,7 @@ def _outputs(scope: Scope, tree: exp.Select) -> list[Output]:
     for item in tree.expressions:
         star = star_of(item)
         if star is not None:
-            outputs.extend(Output(name, column(name), item) for name in _star_names(scope, item, star))
+            outputs.extend(Output(name, column(name), item) for name in star_names(scope, item, star))
             continue
         value = scope.resolve(item.this if isinstance(item, exp.Alias) else item, aliases)
         outputs.append(Output(output_name(item, value), value, item))
@@ -102,7 +103,8 @@ def star_of(item: exp.Expr) -> exp.Star | None:
     return item.this if isinstance(item, exp.Column) and isinstance(item.this, exp.Star) else None
 
 
-def _star_names(scope: Scope, item: exp.Expr, star: exp.Star) -> list[str]:
+def star_names(scope: Scope, item: exp.Expr, star: exp.Star) -> list[str]:
+    """The columns a star stands for."""
     if isinstance(item, exp.Column):
         scope.name_of(item)
     if star.args.get("replace") or star.args.get("rename"):
@@ -127,7 +129,7 @@ def _is_time(scope: Scope, value: exp.Expr) -> bool:
     return isinstance(value, exp.Column) and value.name == scope.schema.time
 
 
-def check_names(scope: Scope, outputs: list[Output], stamp: Output) -> None:
+def check_names(scope: Scope, outputs: Sequence[Output], stamp: Output | None) -> None:
     """No two answer columns may have one name, and only the time may be called `_time`."""
     seen: set[str] = set()
     for out in outputs:
@@ -169,7 +171,7 @@ def type_name(found: pa.DataType) -> str:
         return str(found)
 
 
-def answer_schema(scope: Scope, outputs: list[Output], time: str, schema: pa.Schema) -> StreamSchema:
+def answer_schema(scope: Scope, outputs: Sequence[Output], time: str, schema: pa.Schema) -> StreamSchema:
     """The answer's columns; each must be of a type a stream can hold."""
     fields: list[pa.Field] = []
     for out in outputs:

@@ -23,6 +23,9 @@ from anabranch.sql.tree import Select
 OWN_FUNCTIONS = ("getsecond", "getminute", "gethour", "getday")
 """Functions of the CQ paper that Spark does not have; plans replace them before Spark sees a text."""
 
+OWN_AGGREGATES = {"quantile": "percentile", "approx_median": "percentile_approx"}
+"""Aggregates that Spark has under another name."""
+
 NOT_REPEATABLE = frozenset(
     {"rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "now", "curdate", "unix_timestamp"}
     | {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
@@ -152,7 +155,7 @@ def called(node: exp.Expr) -> str:
 def _check_function(select: Select, node: exp.Func, standing: bool) -> None:
     name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
     known = called(node) or ("" if isinstance(node, exp.Anonymous) else name.lower())
-    if isinstance(node, exp.Anonymous) and known not in functions() and known not in OWN_FUNCTIONS:
+    if isinstance(node, exp.Anonymous) and known not in {*OWN_FUNCTIONS, *OWN_AGGREGATES} | functions():
         raise _function_error(select, name, node)
     if known in SESSION_NAMES:
         raise _function_error(select, known, node)
@@ -167,7 +170,7 @@ def _check_function(select: Select, node: exp.Func, standing: bool) -> None:
 
 def _function_error(select: Select, name: str, node: exp.Expr) -> SqlError:
     allowed = "only functions that compute from their arguments are allowed"
-    hint = did_you_mean(name.lower(), [*functions(), *OWN_FUNCTIONS], allowed)
+    hint = did_you_mean(name.lower(), [*functions(), *OWN_FUNCTIONS, *OWN_AGGREGATES], allowed)
     keyword = re.escape(name) if "start" not in node.meta else None
     return select.error("FUNCTION_NOT_ALLOWED", f'function "{name}" cannot be used', node, hint=hint, keyword=keyword)
 

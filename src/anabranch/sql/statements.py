@@ -165,7 +165,8 @@ STATEMENTS: tuple[Syntax, ...] = (
     ),
     Syntax(
         "SELECT",
-        "SELECT … FROM stream [WINDOW = size [SLIDE step]] [WHERE …] [GROUP BY …] [HAVING …]",
+        "SELECT … FROM stream [WINDOW = size [SLIDE step]] [WHERE …] [GROUP BY …] [HAVING …] "
+        "[ORDER BY …] [LIMIT n] [EMIT CHANGES | EMIT FINAL]",
         "asks once, over what the streams hold; without WINDOW all of Spark SQL's queries are allowed",
         SelectOnce,
     ),

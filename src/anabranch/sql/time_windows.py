@@ -15,6 +15,8 @@ from anabranch.sql.safety import OWN_FUNCTIONS, called
 from anabranch.sql.tree import Window
 
 _TRUNCATED = ("SECOND", "MINUTE", "HOUR", "DAY")
+_UNEVEN = {"months": ("MONTH", "MON", "MM"), "quarters": ("QUARTER",), "years": ("YEAR", "YYYY", "YY")}
+"""What Spark's date_trunc calls the units that have no fixed length."""
 
 
 def window_of(scope: Scope, key: exp.Expr) -> Window | None:
@@ -31,6 +33,8 @@ def window_of(scope: Scope, key: exp.Expr) -> Window | None:
         return Window("time", size, size)
     if name == "date_trunc" and len(key.expressions) == 2 and _is_time(scope, key.expressions[1]):
         unit = key.expressions[0].name.upper() if key.expressions[0].is_string else ""
+        if scope.select.window is None:
+            _refuse_uneven(scope, key, unit)
         return Window("time", UNITS[unit], UNITS[unit]) if unit in _TRUNCATED else None
     if name == "window":
         return _window_function(scope, key)
@@ -39,6 +43,25 @@ def window_of(scope: Scope, key: exp.Expr) -> Window | None:
             "NOT_IN_THE_LANGUAGE", "session windows are not available", key, hint="write WINDOW = INTERVAL …"
         )
     return None
+
+
+def _refuse_uneven(scope: Scope, key: exp.Expr, unit: str) -> None:
+    """Windows have one length, and begin at multiples of it counted from 1970-01-01, a Thursday."""
+    months = next((name for name, words in _UNEVEN.items() if unit in words), None)
+    if months is not None:
+        raise scope.select.error(
+            "INTERVAL_NOT_FIXED",
+            f"{months} differ in length, so they cannot be windows",
+            key,
+            hint="group by date_trunc('day', ts), and add the days up when you ask once",
+        )
+    if unit == "WEEK":
+        raise scope.select.error(
+            "NOT_IN_THE_LANGUAGE",
+            "weeks begin on Monday, and windows of 7 days on Thursday",
+            key,
+            hint="group by date_trunc('day', ts), or write WINDOW = INTERVAL 7 DAYS",
+        )
 
 
 def _is_time(scope: Scope, node: exp.Expr) -> bool:

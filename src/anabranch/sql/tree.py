@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from sqlglot import exp
@@ -31,11 +31,37 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Select:
-    """A query's tree without its window, the window, and the text it came from.
+class Hint:
+    """One hint of `SELECT /*+ INDEX(T) */`, both words in upper case."""
 
-    `source` is the query's own text, `text` the whole text it stands in, so that errors found later
-    still point at the place the user sees.
+    name: str
+    value: str
+    start: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Emit:
+    """`EMIT CHANGES` or `EMIT FINAL` at the end of a query."""
+
+    changes: bool
+    start: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Side:
+    """The clauses of one SELECT: of the whole query, or of one side of a set operation."""
+
+    window: Window | None = None
+    hints: tuple[Hint, ...] = ()
+
+
+@dataclass(frozen=True)
+class Select:
+    """A query's tree without our clauses, those clauses, and the text it came from.
+
+    `window` is the first there is; a set operation has one in each of its `sides`. `source` is the
+    query's own text, `text` the whole text it stands in, so that errors found later still point at
+    the place the user sees.
     """
 
     tree: exp.Expr
@@ -43,6 +69,17 @@ class Select:
     source: str
     text: str = field(default="", compare=False, repr=False)
     start: int = field(default=0, compare=False, repr=False)
+    sides: tuple[Side, ...] = ()
+    emit: Emit | None = None
+
+    @property
+    def hints(self) -> tuple[Hint, ...]:
+        return tuple(hint for side in self.sides for hint in side.hints)
+
+    def side(self, number: int, tree: exp.Expr) -> Select:
+        """One side of a set operation as a query of its own."""
+        own = self.sides[number]
+        return replace(self, tree=tree, window=own.window, sides=(own,), emit=None)
 
     def error(
         self,
@@ -53,9 +90,11 @@ class Select:
         detail: str | None = None,
         hint: str | None = None,
         keyword: str | None = None,
+        start: int | None = None,
     ) -> SqlError:
-        """An error that points at the nearest place known for a node, or at the keyword before it."""
-        start = start_of(node) if node is not None else None
+        """An error that points at a place: a character, the nearest known for a node, or the keyword before it."""
+        if start is None and node is not None:
+            start = start_of(node)
         if keyword is not None:
             found = list(re.finditer(rf"\b{keyword}\b", self.text[self.start : start], re.IGNORECASE))
             start = self.start + found[-1].start() if found else start

@@ -59,6 +59,8 @@ class OperatorHarness:
         self.scratch = Path(self._temporary.name)
         self.work = Work()
         """What all micro-batches so far have cost."""
+        self.every = 1
+        """Of the windows that the next micro-batches complete, every k-th is answered."""
         self._batches: list[tuple[dict[str, Offset], dict[str, Offset]]] = []
         self._answers: list[pa.Table] = []
 
@@ -142,7 +144,7 @@ class OperatorHarness:
         end = self._logs[name].end()
         if rows is not None and end.row - start.row > rows:
             end = self._logs[name].offset_at(start.row + rows, end)
-        return Offset(max(start.row, end.row), max(start.time, end.time))
+        return Offset(max(start.row, end.row), max(start.time, end.time), self.every)
 
     def _together(self, tables: list[pa.Table]) -> pa.Table:
         schema = self.operator.schema(Inputs({name: log.worker() for name, log in self._logs.items()}))
@@ -153,17 +155,18 @@ def run_batch(operator: Operator, inputs: Inputs, start: Offsets, end: Offsets, 
     """Plan and run one micro-batch as Spark would, task after task, and check the operator's contract."""
     schema = operator.schema(inputs)
     needs = operator.needs(start)
-    guarded = replace(inputs, readers={n: _Guarded(r, needs[n]) for n, r in inputs.readers.items() if n in needs})
+    guarded = replace(
+        inputs, gathers=True, readers={n: _Guarded(r, needs[n]) for n, r in inputs.readers.items() if n in needs}
+    )
     tasks = operator.plan(start, end, guarded, parallelism)
     if len(tasks) > parallelism:
         raise ContractBroken(f"{len(tasks)} tasks were planned, {parallelism} were allowed")
-    batches = []
+    batches: list[pa.RecordBatch] = []
     for task in tasks:
-        for batch in operator.run(pickle.loads(pickle.dumps(task)), guarded):
-            if batch.schema != schema:
-                raise ContractBroken(f"a batch has the columns {batch.schema}, said were {schema}")
-            batches.append(batch)
-    answer = pa.Table.from_batches(batches, schema)
+        batches += operator.run(pickle.loads(pickle.dumps(task)), guarded)
+    answer = operator.gather(pa.Table.from_batches(batches, batches[0].schema if batches else schema))
+    if answer.schema != schema:
+        raise ContractBroken(f"the answer has the columns {answer.schema}, said were {schema}")
     _check_time(operator, answer, start, end)
     return answer
 
@@ -205,6 +208,10 @@ class _Guarded:
     @property
     def time_column(self) -> str:
         return self._reader.time_column
+
+    @property
+    def skew_us(self) -> int:
+        return self._reader.skew_us
 
     def read(self, start: int, end: int, columns: list[str] | None = None) -> pa.Table:
         if start < end and start < self._least(end):

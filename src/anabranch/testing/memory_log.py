@@ -34,6 +34,10 @@ class MemoryLog:
     def time_column(self) -> str:
         return self._schema.time
 
+    @property
+    def skew_us(self) -> int:
+        return 0
+
     def append(self, data: Any) -> int:
         """Add rows, which must not be older than those before; gives the number of rows so far."""
         more = self._schema.conform(data)

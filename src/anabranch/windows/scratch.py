@@ -102,6 +102,11 @@ class Scratch:
         names = os.listdir(folder) if folder.is_dir() else []
         self._files = sorted(file for name in names if (file := _File.parse(name)))
 
+    @property
+    def name(self) -> str:
+        """Different for different folders."""
+        return self._key
+
     # -- reading ---------------------------------------------------------------------------------
 
     def nodes(self, wanted: Nodes) -> list[pa.Table] | None:

@@ -1,0 +1,407 @@
+"""One structure of the paper in one setting: filled, checked, and timed.
+
+L. Golab, S. Garg and M. T. Özsu, "On Indexing Sliding Windows over On-line Data Streams" (2003), §7.1: the window is
+filled first, then the tuples that follow are timed. They come a basic window at a time. Time is taken over the fifth
+of a roll-over that holds one purge, and the median of all fifths is what counts, so a cell whose tuples are slow may
+stop after one of them.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anabranch.windows import Ranges, SetIndex, SlidingWindow, WindowPair, make_index, make_storage
+from anabranch.windows.arriving import take_in
+from anabranch.windows.basic import PURGES, BasicWindows
+from anabranch.windows.cutting import RowCutter
+from anabranch.windows.ring import Ring
+from anabranch.windows.storage import Storage
+from anabranch.windows.values import Domain
+from benchmarks.harness import check, median
+
+Ints = NDArray[np.int64]
+Piece = tuple[Any, ...]
+
+NO_INDEX = "none"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the paper varies."""
+
+    window: int
+    basic_windows: int
+    distinct: int
+    distribution: str = "uniform"
+    """Or "power": value v comes with a probability like 1 / (v + 1)."""
+
+    @property
+    def basic_window(self) -> int:
+        return self.window // self.basic_windows
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What is measured. A star stands for tables that grow; without it they are the paper's (100, HASH: 5 buckets)."""
+
+    storage: str
+    index: str
+    ring: str | None = None
+    pair: bool = False
+
+    def __str__(self) -> str:
+        name = f"{self.index}/{self.storage}" if self.index != NO_INDEX else f"no index/{self.storage}"
+        return f"{self.ring} over {name}" if self.ring else name
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long a cell may take."""
+
+    rounds: int
+    """Roll-overs that are timed, at most."""
+    seconds: float
+    """After this long no further fifth of a roll-over is begun."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Nanoseconds per tuple of one structure in one setting."""
+
+    structure: Structure
+    setting: Setting
+    maintenance: float
+    measured: int
+    """Tuples that were timed; fewer than the window holds if they were slow."""
+    total: float | None = None
+    """Maintenance and the query after each basic window."""
+    deletion: float | None = None
+    """Of it, taking tuples out of rings."""
+    deletion_steps: float | None = None
+    """Links followed per tuple for that."""
+    nbytes: int | None = None
+
+    @property
+    def query(self) -> float:
+        assert self.total is not None
+        return max(self.total - self.maintenance, 0.0)
+
+    @property
+    def partial(self) -> bool:
+        return self.measured < self.setting.window
+
+
+class Values:
+    """An endless stream of attribute values 0 ≤ v < distinct."""
+
+    def __init__(self, setting: Setting, seed: int = 0) -> None:
+        self._random = np.random.default_rng(seed)
+        self._distinct = setting.distinct
+        self._below: NDArray[np.float64] | None = None
+        if setting.distribution == "power":
+            weight = 1 / np.arange(1, setting.distinct + 1)
+            self._below = np.cumsum(weight) / weight.sum()
+
+    def take(self, count: int) -> Ints:
+        if self._below is None:
+            return self._random.integers(0, self._distinct, count)
+        return np.minimum(np.searchsorted(self._below, self._random.random(count)), self._distinct - 1)
+
+
+class Subject(ABC):
+    """A structure as it is driven: tuples of one basic window, then perhaps the query."""
+
+    sides = 1
+
+    def piece(self, values: Ints) -> Piece:
+        """Tuples as they are handed in, made before the time is taken."""
+        return (values,)
+
+    @abstractmethod
+    def append(self, *piece: Any) -> object: ...
+
+    @abstractmethod
+    def ask(self) -> Any: ...
+
+    @abstractmethod
+    def check(self, last: list[Ints]) -> None:
+        """The answer is that of the last basic windows."""
+
+    @property
+    def nbytes(self) -> int | None:
+        return None
+
+
+def make_subject(structure: Structure, setting: Setting) -> Subject:
+    if structure.index == NO_INDEX:
+        return Unindexed(structure, setting)
+    if structure.pair:
+        return Paired(structure, setting)
+    return Ringed(structure, setting) if structure.ring else Indexed(structure, setting)
+
+
+def measure(structure: Structure, setting: Setting, effort: Effort, *, asks: bool = True) -> Cell:
+    """Fill, slide on by a fifth, check, and time."""
+    subject, values = make_subject(structure, setting), Values(setting)
+    steps = max(setting.basic_windows // PURGES, 1)
+    tuples = setting.basic_window * subject.sides
+    last: deque[Ints] = deque(maxlen=setting.basic_windows)
+
+    def run(count: int, asking: bool) -> float:
+        arrays = np.split(values.take(count * tuples), count)
+        last.extend(arrays)
+        pieces = [subject.piece(array) for array in arrays]
+        began = time.perf_counter()
+        for piece in pieces:
+            subject.append(*piece)
+            if asking:
+                subject.ask()
+        return time.perf_counter() - began
+
+    def timed(asking: bool) -> list[float]:
+        fifths = [run(steps, asking)]
+        while sum(fifths) < effort.seconds and len(fifths) < effort.rounds * PURGES:
+            fifths.append(run(steps, asking))
+        return fifths
+
+    run(setting.basic_windows, asking=False)
+    run(steps, asking=False)
+    subject.check(list(last))
+    before = _ring_use(subject)
+    alone = timed(asking=False)
+    after = _ring_use(subject)
+    each = 1e9 / (steps * tuples)
+    done = len(alone) * steps * tuples
+    cell = {"maintenance": median(alone) * each, "measured": done // subject.sides, "nbytes": subject.nbytes}
+    if after is not None and before is not None:
+        cell |= {"deletion": (after[0] - before[0]) * 1e9 / done, "deletion_steps": (after[1] - before[1]) / done}
+    if asks:
+        cell["total"] = median(timed(asking=True)) * each
+        subject.check(list(last))
+    return Cell(structure, setting, **cell)
+
+
+def _ring_use(subject: Subject) -> tuple[float, int] | None:
+    return (subject.ring.seconds, subject.ring.steps[1]) if isinstance(subject, Ringed) else None
+
+
+# -- what is driven ----------------------------------------------------------------------------------
+
+
+class Indexed(Subject):
+    """A window under an index, asked for its histogram."""
+
+    def __init__(self, structure: Structure, setting: Setting) -> None:
+        self._setting = setting
+        self._ranges = _ranges(structure, setting)
+        self.window = SlidingWindow(
+            setting.window,
+            setting.basic_windows,
+            storage="LIST" if structure.ring else storage_of(structure, setting),
+            index=index_of(structure, setting),
+            ring=structure.ring,
+        )
+
+    def append(self, *piece: Any) -> object:
+        return self.window.append(*piece)
+
+    def ask(self) -> Any:
+        return self.window.histogram()
+
+    def check(self, last: list[Ints]) -> None:
+        wanted = counted(np.concatenate(last))
+        if self._ranges is not None:
+            wanted = _in_ranges(wanted, self._ranges)
+        _same_histogram(self.ask(), wanted)
+
+    @property
+    def nbytes(self) -> int | None:
+        return self.window.nbytes
+
+
+class Ringed(Indexed):
+    """A window with rings, asked for its second attribute in the order of the first."""
+
+    def __init__(self, structure: Structure, setting: Setting) -> None:
+        super().__init__(structure, setting)
+        assert self.window.basic_windows.ring is not None
+        self.ring = TimedRing(self.window.basic_windows.ring)
+        self.window.basic_windows.ring = self.ring  # type: ignore[assignment]
+        self._number = 0
+
+    def piece(self, values: Ints) -> Piece:
+        numbers = np.arange(self._number, self._number + len(values))
+        self._number += len(values)
+        return values, None, pa.table({"second": numbers})
+
+    def ask(self) -> Any:
+        return self.window.sorted(["second"])
+
+    def check(self, last: list[Ints]) -> None:
+        values = np.concatenate(last)
+        order = np.argsort(values, kind="stable")
+        answer = self.ask()
+        right = np.array_equal(answer.column("value").to_numpy(), values[order]) and np.array_equal(
+            answer.column("second").to_numpy(), order + self._number - len(values)
+        )
+        check(right, "a ring does not give the tuples of the window in order")
+
+
+class TimedRing:
+    """A ring that adds up the time its deletions take."""
+
+    def __init__(self, ring: Ring) -> None:
+        self._timed = ring
+        self.seconds = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._timed, name)
+
+    def evict(self) -> None:
+        began = time.perf_counter()
+        self._timed.evict()
+        self.seconds += time.perf_counter() - began
+
+
+class Paired(Subject):
+    """Two windows under one index, asked for their intersection."""
+
+    sides = 2
+
+    def __init__(self, structure: Structure, setting: Setting) -> None:
+        self._ranges = _ranges(structure, setting)
+        self._pair = WindowPair(
+            setting.window,
+            setting.basic_windows,
+            storage=storage_of(structure, setting),
+            index=index_of(structure, setting),
+        )
+
+    def piece(self, values: Ints) -> Piece:
+        return tuple(np.split(values, 2))
+
+    def append(self, *piece: Any) -> object:
+        left, right = piece
+        return self._pair.append("left", left) + self._pair.append("right", right)
+
+    def ask(self) -> Any:
+        return self._pair.intersection()
+
+    def check(self, last: list[Ints]) -> None:
+        left, right = (np.unique(np.concatenate([np.split(piece, 2)[side] for piece in last])) for side in (0, 1))
+        answer = self.ask()
+        if self._ranges is None:
+            right_answer = np.array_equal(answer.to_numpy(), np.intersect1d(left, right))
+        else:
+            labels = np.intersect1d(self._ranges.labels(left), self._ranges.labels(right)).tolist()
+            wanted = [self._ranges.bounds(label) for label in labels]
+            right_answer = list(zip(*answer.to_pydict().values(), strict=True)) == wanted
+        check(right_answer, "the intersection of two windows is not that of their tuples")
+
+    @property
+    def nbytes(self) -> int | None:
+        return self._pair.nbytes
+
+
+class Unindexed(Subject):
+    """Basic windows alone; the histogram is made anew each time: by sorting tuples, or by merging AGGR's lists."""
+
+    def __init__(self, structure: Structure, setting: Setting) -> None:
+        storage = storage_of(structure, setting)
+        self._domain = Domain(pa.int64())
+        self._basic = BasicWindows(setting.basic_windows, RowCutter(setting.basic_window), _NoIndex(), storage)
+
+    def append(self, *piece: Any) -> object:
+        pieces, codes, _ = take_in(piece[0], None, self._domain, self._basic.cutter)
+        self._basic.fill(pieces, codes, None, None)
+        return self._basic.slide()
+
+    def ask(self) -> Any:
+        windows = self._basic.attached()
+        codes: Ints = np.concatenate([window.nodes for window in windows if window.nodes is not None])
+        often = [window.counts for window in windows if window.counts is not None]
+        values, counts = merged(codes, np.concatenate(often)) if often else counted(codes)
+        return pa.table({"value": values, "count": counts})
+
+    def check(self, last: list[Ints]) -> None:
+        _same_histogram(self.ask(), counted(np.concatenate(last)))
+
+    @property
+    def nbytes(self) -> int | None:
+        return self._basic.nbytes
+
+
+class _NoIndex:
+    """Entries keep their values instead of pointers to nodes."""
+
+    def locate(self, codes: Ints, groups: Any = None) -> Any:
+        return codes
+
+    def add(self, nodes: Any, counts: Any = None) -> None: ...
+
+    def subtract(self, nodes: Any, counts: Any = None) -> None: ...
+
+    def purge(self) -> int:
+        return 0
+
+
+# -- what it is made of ------------------------------------------------------------------------------
+
+
+def index_of(structure: Structure, setting: Setting) -> SetIndex:
+    name = structure.index
+    if name.startswith("G"):
+        return make_index("G", ranges=_ranges(structure, setting))
+    if name in ("H", "UH"):
+        return make_index(name, buckets=100, hash="mod")
+    return make_index(name.rstrip("*"))
+
+
+def storage_of(structure: Structure, setting: Setting) -> Storage:
+    name = structure.storage
+    if name == "GROUP":
+        return make_storage(name, ranges=_ranges(structure, setting))
+    if name == "HASH":
+        return make_storage(name, buckets=5, hash="mod")
+    return make_storage(name.rstrip("*"))
+
+
+def _ranges(structure: Structure, setting: Setting) -> Ranges | None:
+    """G10 divides the values into ten ranges."""
+    if not structure.index.startswith("G"):
+        return None
+    return Ranges.equal(0, setting.distinct, int(structure.index[1:]))
+
+
+def counted(values: Ints) -> tuple[Ints, Ints]:
+    """The values, ascending, and how often each is there, by sorting all of them."""
+    ordered = np.sort(values)
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    return ordered[starts], np.diff(np.append(starts, len(ordered)))
+
+
+def merged(values: Ints, counts: Ints) -> tuple[Ints, Ints]:
+    """The same from sorted lists one after the other; NumPy's stable sort of int64 merges what is in order already."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    return ordered[starts], np.add.reduceat(counts[order], starts)
+
+
+def _in_ranges(histogram: tuple[Ints, Ints], ranges: Ranges) -> tuple[Ints, Ints]:
+    labels, which = np.unique(ranges.labels(histogram[0]), return_inverse=True)
+    return ranges.middles(labels), np.bincount(which, histogram[1]).astype(np.int64)
+
+
+def _same_histogram(answer: pa.Table, wanted: tuple[Ints, Ints]) -> None:
+    got = answer.column("value").to_numpy(), answer.column("count").to_numpy()
+    right = all(np.array_equal(a, b) for a, b in zip(got, wanted, strict=True))
+    check(right, "a window's histogram is not that of its tuples")

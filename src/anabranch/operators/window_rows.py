@@ -1,0 +1,330 @@
+"""Windowed rows: the rows inside each window themselves, in the order asked for.
+
+As answers (windowed input and output, mode 4 of L. Golab, S. Garg and M. T. Özsu, 2003, §4.1) every
+window is written out in full. As changes, a row is told once when it comes into the window and once
+when it leaves it, which costs what is new, not what is old.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anabranch.errors import QueryError
+from anabranch.kernels.values import integers, one_array
+from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, LogReader, Offset, Offsets, Operator, Task
+from anabranch.operators.columns import Bound, bind, columns_of, project
+from anabranch.operators.ordering import ranks
+from anabranch.operators.window_explain import explain_delay, measure
+from anabranch.operators.window_program import WINDOW_END, WINDOW_START, kept_rows
+from anabranch.schema import TIME_TYPE
+from anabranch.windows.panes import Panes
+
+CHANGE = "_change"
+INSERT, DELETE = "insert", "delete"
+_ROWS_PER_BATCH = 1 << 17
+
+
+@dataclass(frozen=True)
+class WindowRows(Operator):
+    """Rows of `stream` per window.
+
+    `columns` are (name, SQL over the stream's columns, window_start and window_end). If `time` is
+    not among them it is added as the last column: the window's end, or for windows of rows the time
+    of the window's last row. `order` are (SQL, descending, nulls first); rows that are equal in it
+    stay in the order they came. With `changes` a column `_change` says what happened to a row.
+    """
+
+    kind: ClassVar[str] = "window_rows"
+
+    stream: str
+    unit: Literal["time", "rows"]
+    size: int
+    slide: int
+    columns: tuple[tuple[str, str], ...]
+    time: str
+    filter: str | None = None
+    order: tuple[tuple[str, bool, bool], ...] = ()
+    limit: int | None = None
+    changes: bool = False
+    index: str | None = None
+    storage: str | None = None
+    ring: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.size <= 0 or self.slide <= 0:
+            raise QueryError(
+                "WINDOW_SIZE_INVALID",
+                f"a window of size {self.size} and slide {self.slide} was asked for, both must be above 0",
+            )
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.stream,)
+
+    @property
+    def panes(self) -> Panes:
+        return Panes(self.size, self.slide)
+
+    def schema(self, inputs: Inputs) -> pa.Schema:
+        return self._program(inputs).schema
+
+    def plan(self, start: Offsets, end: Offsets, inputs: Inputs, parallelism: int) -> list[Task]:
+        low, high = start[self.stream], end[self.stream]
+        if low.row >= high.row and (self.unit == "rows" or high.time <= low.time):
+            return []
+        return [Task({self.stream: low}, {self.stream: high})]
+
+    def run(self, task: Task, inputs: Inputs) -> Iterator[pa.RecordBatch]:
+        start, end = task.start[self.stream], task.end[self.stream]
+        if self.unit == "time" and start.time == MIN_TIME and end.row <= start.row:
+            return
+        run = _Run(self, self._program(inputs), inputs, start, end)
+        tables = run.changes() if self.changes else run.answers(end.every)
+        for table in tables:
+            yield from table.to_batches(max_chunksize=_ROWS_PER_BATCH)
+
+    def _program(self, inputs: Inputs) -> _Program:
+        reader = inputs.readers[self.stream]
+        return _bound(self, reader.schema, reader.time_column)
+
+    # -- what it has reached, needs and keeps ------------------------------------------------------
+
+    def reached(self, end: Offsets) -> int:
+        at = end[self.stream]
+        return at.time if self.unit == "rows" or at.time == MIN_TIME else self.panes.next_end(at.time)
+
+    def current(self, reached: int, newest: int, every: int = 1) -> int:
+        step = self.slide * every
+        return newest if self.unit == "rows" else (reached - self.slide) // step * step
+
+    def first_axis(self, begin: int) -> int:
+        """Where the rows begin that an answer after `begin` may hold, or tell the end of."""
+        return self.panes.next_end(begin) - self.size - (self.slide if self.changes else 0)
+
+    def needs(self, at: Offsets) -> dict[str, Floor]:
+        offset = at[self.stream]
+        if self.unit == "rows":
+            return {self.stream: Floor(row=min(max(self.first_axis(offset.row), 0), offset.row))}
+        if offset.time == MIN_TIME:
+            return {self.stream: Floor(row=offset.row, time=MIN_TIME)}
+        return {self.stream: Floor(row=offset.row, time=self.first_axis(offset.time))}
+
+    def keeps(self) -> Keeps | None:
+        return None
+
+    def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
+        return {
+            "operator": self.kind,
+            "inputs": list(self.inputs),
+            "window": {"size": measure(self.unit, self.size), "slide": measure(self.unit, self.slide)},
+            "filter": self.filter,
+            "columns": dict(self.columns),
+            "order": [f"{sql}{' DESC' if down else ''}" for sql, down, _ in self.order],
+            "limit": self.limit,
+            "answers": "changes" if self.changes else "every window in full",
+            "time": self.time,
+            "mode": "4: windows in, windows out" if not self.changes else "2: windows in, changes out",
+            "class": "needs the rows of the window",
+            **explain_delay(self.unit, self.slide, self.inputs, inputs),
+            "keeps": None,
+        }
+
+
+@dataclass(frozen=True)
+class _Program:
+    """Windowed rows bound to the columns of their stream."""
+
+    time_column: str
+    reads: list[str]
+    where: Bound | None
+    order: tuple[tuple[Bound, bool, bool], ...]
+    columns: tuple[Bound, ...]
+    schema: pa.Schema
+    adds_time: bool
+
+
+@functools.lru_cache(maxsize=256)
+def _bound(operator: WindowRows, source: pa.Schema, time_column: str) -> _Program:
+    axis = pa.int64() if operator.unit == "rows" else TIME_TYPE
+    inner = source
+    for name in (WINDOW_START, WINDOW_END):
+        if name not in source.names:
+            inner = inner.append(pa.field(name, axis))
+    columns = tuple(bind(sql, inner) for _, sql in operator.columns)
+    where = None if operator.filter is None else bind(operator.filter, source)
+    order = tuple((bind(sql, source), down, nulls) for sql, down, nulls in operator.order)
+    fields = [(name, one.type) for (name, _), one in zip(operator.columns, columns, strict=True)]
+    adds_time = operator.time not in dict(operator.columns)
+    if operator.changes:
+        fields.append((CHANGE, pa.string()))
+    if adds_time:
+        fields.append((operator.time, TIME_TYPE))
+    used = [*columns, *(value for value, _, _ in order), *([where] if where else [])]
+    return _Program(
+        time_column, columns_of(used, source, time_column), where, order, columns, pa.schema(fields), adds_time
+    )
+
+
+class _Run:
+    """One task: the rows it may need are read once, windows are slices of them."""
+
+    def __init__(self, operator: WindowRows, program: _Program, inputs: Inputs, start: Offset, end: Offset) -> None:
+        self._operator, self._program = operator, program
+        self._by_rows = operator.unit == "rows"
+        self._reader: LogReader = inputs.readers[operator.stream]
+        self._work = inputs.work
+        self._start, self._end = start, end
+        self._begin = self._first_axis()
+        self._reached = max(self._begin, end.row if self._by_rows else end.time)
+
+    def _first_axis(self) -> int:
+        if self._by_rows:
+            return self._start.row
+        if self._start.time != MIN_TIME:
+            return self._start.time
+        return int(self._times(self._start.row, self._start.row + 1)[0])
+
+    def _times(self, low: int, high: int) -> NDArray[np.int64]:
+        return integers(self._reader.read(low, high, [self._program.time_column]).column(0))
+
+    # -- rows ------------------------------------------------------------------------------------------
+
+    def _rows(self) -> tuple[pa.Table, NDArray[np.int64]]:
+        """The rows that windows or changes of this task may need, and where they are on the axis."""
+        first = self._operator.first_axis(self._begin)
+        if self._by_rows:
+            low = min(max(first, self._reader.first_row()), self._end.row)
+        else:
+            low = self._reader.row_at_time(first, self._end.row)
+        table = self._reader.read(low, self._end.row, self._program.reads)
+        self._work.rows_read += table.num_rows
+        self._work.bytes_read += table.nbytes
+        axis = np.arange(low, low + table.num_rows) if self._by_rows else integers(table.column(self._time))
+        if self._program.where is not None:
+            keep = kept_rows(self._program.where, table)
+            self._work.rows_thrown += int(np.count_nonzero(~keep[max(self._start.row - low, 0) :]))
+            table, axis = table.filter(pa.array(keep)), axis[keep]
+        return table, axis
+
+    @property
+    def _time(self) -> str:
+        return self._program.time_column
+
+    def _sorted(self, table: pa.Table) -> NDArray[np.int64]:
+        """All rows in the order asked for, those that are equal in it as they came."""
+        keys = [ranks(value.evaluate(table), down, nulls) for value, down, nulls in reversed(self._program.order)]
+        return np.lexsort(keys) if keys else np.arange(table.num_rows)
+
+    # -- answers ---------------------------------------------------------------------------------------
+
+    def answers(self, every: int) -> Iterator[pa.Table]:
+        """Every window in full."""
+        operator = self._operator
+        if operator.panes.next_end(self._begin) > self._reached:
+            return
+        table, axis = self._rows()
+        panes = np.unique(axis // operator.panes.length)
+        ends = operator.panes.ends(self._begin, self._reached, panes, None) * operator.panes.length
+        ends = ends[ends % (operator.slide * every) == 0]
+        order = self._sorted(table)
+        stamps = self._stamps(ends)
+        lows, highs = np.searchsorted(axis, ends - operator.size), np.searchsorted(axis, ends)
+        for end, stamp, low, high in zip(*(a.tolist() for a in (ends, stamps, lows, highs)), strict=True):
+            if operator.order:
+                chosen = order[(order >= low) & (order < high)]
+            else:
+                chosen = np.arange(low, high)
+            chosen = chosen[: operator.limit]
+            count = len(chosen)
+            yield self._project(table.take(pa.array(chosen)), np.full(count, end), np.full(count, stamp), None)
+
+    def changes(self) -> Iterator[pa.Table]:
+        """Rows as they come into the window and leave it; at each end first those that leave."""
+        operator = self._operator
+        slide, size = operator.slide, operator.size
+        if operator.limit is not None:
+            yield from self._limited_changes()
+            return
+        if operator.panes.next_end(self._begin) > self._reached:
+            return
+        table, axis = self._rows()
+        rank = np.empty(table.num_rows, np.int64)
+        rank[self._sorted(table)] = np.arange(table.num_rows)
+        comes = (axis // slide + 1) * slide
+        leaves = ((axis + size) // slide + 1) * slide
+        held = operator.panes.used(axis // operator.panes.length)
+        first = operator.panes.next_end(self._begin)
+        new = np.flatnonzero(held & (comes >= first) & (comes <= self._reached))
+        gone = np.flatnonzero(held & (leaves >= first) & (leaves <= self._reached))
+        rows, ends = np.concatenate([gone, new]), np.concatenate([leaves[gone], comes[new]])
+        inserted = np.arange(len(rows)) >= len(gone)
+        sequence = np.lexsort((rank[rows], inserted, ends))
+        rows, ends, inserted = rows[sequence], ends[sequence], inserted[sequence]
+        for low in range(0, len(rows), _ROWS_PER_BATCH):
+            part = slice(low, low + _ROWS_PER_BATCH)
+            yield self._project(table.take(pa.array(rows[part])), ends[part], self._stamps(ends[part]), inserted[part])
+
+    def _limited_changes(self) -> Iterator[pa.Table]:
+        """With LIMIT a row may come and go while it is in the window: windows are compared."""
+        operator = self._operator
+        before = operator.panes.next_end(self._begin) - operator.slide
+        if before + operator.slide > self._reached:
+            return
+        table, axis = self._rows()
+        order = self._sorted(table)
+        near = np.concatenate([(axis // operator.slide + 1) * operator.slide, self._leaving(axis)])
+        ends = np.unique(near[(near > before) & (near <= self._reached)])
+        shown = self._first_rows(order, axis, before)
+        for end in ends.tolist():
+            # Between the ends at which rows come or go the answer stays as it is.
+            now = self._first_rows(order, axis, end)
+            gone, new = shown[~np.isin(shown, now)], now[~np.isin(now, shown)]
+            shown = now
+            rows = np.concatenate([gone, new])
+            if len(rows):
+                at = np.full(len(rows), end)
+                inserted = np.arange(len(rows)) >= len(gone)
+                yield self._project(table.take(pa.array(rows)), at, self._stamps(at), inserted)
+
+    def _leaving(self, axis: NDArray[np.int64]) -> NDArray[np.int64]:
+        return ((axis + self._operator.size) // self._operator.slide + 1) * self._operator.slide
+
+    def _first_rows(self, order: NDArray[np.int64], axis: NDArray[np.int64], end: int) -> NDArray[np.int64]:
+        low, high = np.searchsorted(axis, end - self._operator.size), np.searchsorted(axis, end)
+        return order[(order >= low) & (order < high)][: self._operator.limit]
+
+    def _stamps(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The time of the answer for each window end."""
+        if not self._by_rows or len(ends) == 0:
+            return ends
+        first = int(ends[0]) - 1
+        return self._times(first, int(ends[-1]))[ends - 1 - first]
+
+    def _project(
+        self,
+        table: pa.Table,
+        ends: NDArray[np.int64],
+        stamps: NDArray[np.int64],
+        inserted: NDArray[np.bool_] | None,
+    ) -> pa.Table:
+        program, operator = self._program, self._operator
+        axis = pa.int64() if self._by_rows else TIME_TYPE
+        starts = ends - operator.size
+        for name, values in ((WINDOW_START, np.maximum(starts, 0) if self._by_rows else starts), (WINDOW_END, ends)):
+            if name not in table.column_names:
+                table = table.append_column(name, pa.array(values, pa.int64()).view(axis))
+        plain = pa.schema(list(program.schema)[: len(program.columns)])
+        answer = project(table, program.columns, plain)
+        if inserted is not None:
+            words = pa.array([DELETE, INSERT]).take(pa.array(inserted.astype(np.int8)))
+            answer = answer.append_column(CHANGE, words)
+        if program.adds_time:
+            answer = answer.append_column(operator.time, pa.array(stamps, pa.int64()).view(TIME_TYPE))
+        return pa.Table.from_arrays([one_array(c) for c in answer.columns], schema=program.schema)

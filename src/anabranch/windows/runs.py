@@ -1,0 +1,390 @@
+"""RUNS: the basic windows as sorted lists of values, and lists of 8, 64, … basic windows merged from them.
+
+Not one of the structures of L. Golab, S. Garg and M. T. Özsu (2003), who merge sorted basic windows
+(AGGR, without an index) each time the query is evaluated, §7.2.2. Two things make that cheap. Any
+window is made of a few lists, most of them of many basic windows; and a quantile needs no merging:
+it is searched for in all the lists at once. Nothing is ever deleted from a list, so values that are
+all different cost no more than others, and no tree has to be kept in balance.
+
+A tuple is sorted once and merged once per level, O(log b + log n) for n basic windows of b tuples; a
+quantile costs O(log n · log² N).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anabranch.kernels.compiled import compiled
+from anabranch.kernels.values import frozen
+from anabranch.windows.index.base import Codes, Counts, Groups
+
+FAN = 8
+"""Lists that are merged into one of the next level."""
+
+_FIRST = 1 << 12
+_ENTRY_BYTES = 20
+
+
+class _Run(NamedTuple):
+    """Where a sorted list lies in the arena."""
+
+    start: int
+    length: int
+
+
+class SortedRuns:
+    """The values of a window, per group, in the order of (group, value).
+
+    >>> runs = SortedRuns()
+    >>> runs.attach(0, np.array([5, 1, 5]), np.zeros(3, np.int32))
+    >>> runs.attach(1, np.array([2, 9]), np.zeros(2, np.int32))
+    >>> one = np.zeros(1, np.int32)
+    >>> [int(runs.select(one, np.array([rank]))[0]) for rank in range(5)]
+    [1, 2, 5, 5, 9]
+    >>> runs.evict(1)
+    >>> int(runs.select(one, np.array([0]))[0])
+    2
+    """
+
+    def __init__(self, memory_bytes: int = 1 << 62) -> None:
+        self._memory_bytes = memory_bytes
+        """An arena larger than this lies in temporary files, mapped into memory."""
+        self._codes = np.empty(_FIRST, np.int64)
+        self._groups = np.empty(_FIRST, np.int32)
+        self._before = np.empty(_FIRST, np.int64)
+        """How many tuples of the list come before the entry; behind the last one, how many there are."""
+        self._used = 0
+        self._live = 0
+        self._runs: dict[tuple[int, int], _Run] = {}
+        """By level and number: level 0 is one basic window, level 1 are 8, and so on."""
+        self._low, self._high = 0, 0
+        self._merged_to: list[int] = []
+        """Of each level above 0, the number up to which lists were merged."""
+        self._total = np.zeros(1, np.int64)
+        self._cover: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+
+    # -- keeping it up to date -------------------------------------------------------------------
+
+    def reserve_groups(self, count: int) -> None:
+        """Make room for groups 0 ≤ g < count."""
+        if count > len(self._total):
+            self._total = np.append(
+                self._total, np.zeros(max(count, 2 * len(self._total)) - len(self._total), np.int64)
+            )
+
+    def attach(self, number: int, codes: Codes, groups: Groups) -> None:
+        """Add tuples of a basic window that is not older than any before."""
+        if not self._runs:
+            self._low = number
+        if (0, number) in self._runs:  # the rest of one that came in pieces
+            self._replace(number, codes, groups)
+            return
+        self._high = number + 1
+        if len(codes):
+            self._add((0, number), *_sorted(codes, groups))
+        self._count(groups, 1)
+        self._cover = None
+
+    def evict(self, before: int) -> None:
+        """Let go the basic windows before one; of longer lists those that hold only such."""
+        if before <= self._low:
+            return
+        for level in range(len(self._merged_to) + 1):
+            width = FAN**level
+            for number in range(self._low // width, before // width):
+                run = self._runs.pop((level, number), None)
+                if run is not None:
+                    self._live -= run.length + 1
+                    if level == 0:
+                        _uncount(self._total, *self._arrays(run)[1:])
+        self._low, self._cover = before, None
+
+    def merge(self) -> None:
+        """Merge complete runs of 8 lists, level by level; lists already merged stay for windows that begin in them."""
+        level = 0
+        while FAN ** (level + 1) * 2 <= max(self._high - self._low, 1):
+            width = FAN ** (level + 1)
+            if level == len(self._merged_to):
+                self._merged_to.append(0)
+            first, last = max(self._merged_to[level], -(-self._low // width)), self._high // width
+            for number in range(first, last):
+                parts = [self._runs.get((level, number * FAN + i)) for i in range(FAN)]
+                self._merge((level + 1, number), [part for part in parts if part is not None])
+            self._merged_to[level] = max(first, last)
+            level += 1
+
+    def rekey(self, old: Codes, new: Codes) -> None:
+        """The codes `old`, ascending, are now `new`, ascending."""
+        for run in self._runs.values():
+            part = slice(run.start, run.start + run.length)
+            self._codes[part] = new[np.searchsorted(old, self._codes[part])]
+
+    # -- asking it -------------------------------------------------------------------------------
+
+    def total(self, groups: Groups) -> Counts:
+        """How many tuples each group has."""
+        return self._total[groups]
+
+    def select(self, groups: Groups, ranks: Counts) -> Codes:
+        """The code of the rank-th smallest tuple, from 0, of each group."""
+        starts, lengths = self._lists()
+        found: Codes = _select(
+            frozen(np.ascontiguousarray(groups, np.int32)),
+            frozen(np.ascontiguousarray(ranks, np.int64)),
+            starts,
+            lengths,
+            self._codes,
+            self._groups,
+            self._before,
+        )
+        return found
+
+    def codes(self) -> Codes:
+        """All codes in the window, ascending."""
+        parts = [self._codes[run.start : run.start + run.length] for run in self._basic()]
+        return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._codes.nbytes + self._groups.nbytes + self._before.nbytes + self._total.nbytes)
+
+    # -- lists -----------------------------------------------------------------------------------
+
+    def _basic(self) -> Iterator[_Run]:
+        return (run for (level, _), run in self._runs.items() if level == 0)
+
+    def _lists(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The lists that together hold the window."""
+        if self._cover is None:
+            self.merge()
+            chosen, at = [], self._low
+            while at < self._high:
+                level = 0
+                while (
+                    at % FAN ** (level + 1) == 0
+                    and at + FAN ** (level + 1) <= self._high
+                    and (level + 1, at // FAN ** (level + 1)) in self._runs
+                ):
+                    level += 1
+                run = self._runs.get((level, at // FAN**level))
+                if run is not None:
+                    chosen.append(run)
+                at += FAN**level
+            starts = np.array([run.start for run in chosen], np.int64)
+            self._cover = frozen(starts), frozen(np.array([run.length for run in chosen], np.int64))
+        return self._cover
+
+    def _add(self, name: tuple[int, int], codes: Codes, groups: Groups, before: Counts) -> None:
+        """Put a list into the arena; `before` has one entry more, which is the number of tuples."""
+        length = len(codes)
+        self._make_room(length + 1)
+        start = self._used
+        self._codes[start : start + length] = codes
+        self._groups[start : start + length] = groups
+        self._before[start : start + length + 1] = before
+        self._used += length + 1
+        self._live += length + 1
+        self._runs[name] = _Run(start, length)
+
+    def _replace(self, number: int, codes: Codes, groups: Groups) -> None:
+        run = self._runs.pop((0, number))
+        self._live -= run.length + 1
+        more = _sorted(codes, groups)
+        self._add((0, number), *_merged(*self._arrays(run), *_frozen(more)))
+        self._count(groups, 1)
+        self._cover = None
+
+    def _merge(self, name: tuple[int, int], parts: list[_Run]) -> None:
+        lists = [self._arrays(part) for part in parts]
+        while len(lists) > 1:
+            paired = [_frozen(_merged(*lists[i], *lists[i + 1])) for i in range(0, len(lists) - 1, 2)]
+            lists = paired + lists[2 * len(paired) :]
+        if lists:
+            self._add(name, *lists[0])
+
+    def _arrays(self, run: _Run) -> tuple[Codes, Groups, Counts]:
+        end = run.start + run.length
+        return _frozen((self._codes[run.start : end], self._groups[run.start : end], self._before[run.start : end + 1]))
+
+    def _make_room(self, more: int) -> None:
+        """Move the lists in use together, into an arena large enough."""
+        if self._used + more <= len(self._codes):
+            return
+        size = max(2 * (self._live + more), _FIRST)
+        make = np.empty if size * _ENTRY_BYTES <= self._memory_bytes else _mapped
+        codes, groups, before = make(size, np.int64), make(size, np.int32), make(size, np.int64)
+        at = 0
+        for name, run in self._runs.items():
+            codes[at : at + run.length], groups[at : at + run.length], before[at : at + run.length + 1] = self._arrays(
+                run
+            )
+            self._runs[name] = _Run(at, run.length)
+            at += run.length + 1
+        self._codes, self._groups, self._before, self._used = codes, groups, before, at
+        self._cover = None
+
+    def _count(self, groups: Groups, sign: int) -> None:
+        if len(self._total) == 1:
+            self._total[0] += sign * len(groups)
+        else:
+            self._total += sign * np.bincount(groups, minlength=len(self._total))
+
+
+def _frozen(arrays: tuple[Codes, Groups, Counts]) -> tuple[Codes, Groups, Counts]:
+    codes, groups, before = arrays
+    return frozen(codes), frozen(groups), frozen(before)
+
+
+def _mapped(size: int, dtype: type) -> NDArray[Any]:
+    """An array in a file without a name, which is gone with the array."""
+    with tempfile.TemporaryFile(prefix="anabranch-runs-") as file:
+        file.truncate(size * np.dtype(dtype).itemsize)
+        return np.asarray(np.memmap(file, dtype, mode="r+", shape=(size,)))
+
+
+def _sorted(codes: Codes, groups: Groups) -> tuple[Codes, Groups, Counts]:
+    """Distinct (group, code) in order, and how many tuples come before each."""
+    if len(groups) and groups.any():
+        order = np.lexsort((codes, groups))
+        codes, groups = codes[order], groups[order]
+    else:
+        codes = np.sort(codes)
+    found: tuple[Codes, Groups, Counts] = _distinct(
+        frozen(np.ascontiguousarray(codes)), frozen(np.ascontiguousarray(groups, np.int32))
+    )
+    return found
+
+
+@compiled
+def _distinct(codes, groups):  # type: ignore[no-untyped-def]
+    kept = np.empty(len(codes), np.int64)
+    owners = np.empty(len(codes), np.int32)
+    before = np.empty(len(codes) + 1, np.int64)
+    count = 0
+    for i in range(len(codes)):
+        if i == 0 or codes[i] != codes[i - 1] or groups[i] != groups[i - 1]:
+            kept[count] = codes[i]
+            owners[count] = groups[i]
+            before[count] = i
+            count += 1
+    before[count] = len(codes)
+    return kept[:count], owners[:count], before[: count + 1]
+
+
+@compiled
+def _merged(codes, groups, before, more_codes, more_groups, more_before):  # type: ignore[no-untyped-def]
+    size = len(codes) + len(more_codes)
+    kept = np.empty(size, np.int64)
+    owners = np.empty(size, np.int32)
+    tuples = np.empty(size + 1, np.int64)
+    i, j, count = 0, 0, 0
+    if len(codes) and len(more_codes) and groups[0] == groups[-1] == more_groups[0] == more_groups[-1]:
+        # One group, as without GROUP BY: written so that it compiles to moves instead of jumps.
+        owners[:] = groups[0]
+        while i < len(codes) and j < len(more_codes):
+            one, other = codes[i], more_codes[j]
+            kept[count] = min(one, other)
+            tuples[count] = before[i] + more_before[j]
+            i += one <= other
+            j += other <= one
+            count += 1
+    while i < len(codes) and j < len(more_codes):
+        tuples[count] = before[i] + more_before[j]
+        if groups[i] < more_groups[j] or (groups[i] == more_groups[j] and codes[i] < more_codes[j]):
+            kept[count], owners[count] = codes[i], groups[i]
+            i += 1
+        elif groups[i] == more_groups[j] and codes[i] == more_codes[j]:
+            kept[count], owners[count] = codes[i], groups[i]
+            i += 1
+            j += 1
+        else:
+            kept[count], owners[count] = more_codes[j], more_groups[j]
+            j += 1
+        count += 1
+    while i < len(codes):
+        kept[count], owners[count], tuples[count] = codes[i], groups[i], before[i] + more_before[j]
+        i += 1
+        count += 1
+    while j < len(more_codes):
+        kept[count], owners[count], tuples[count] = more_codes[j], more_groups[j], before[i] + more_before[j]
+        j += 1
+        count += 1
+    tuples[count] = before[i] + more_before[j]
+    return kept[:count], owners[:count], tuples[: count + 1]
+
+
+@compiled
+def _uncount(total, groups, before):  # type: ignore[no-untyped-def]
+    for i in range(len(groups)):
+        total[groups[i]] -= before[i + 1] - before[i]
+
+
+@compiled
+def _select(groups, ranks, starts, lengths, codes, owners, before):  # type: ignore[no-untyped-def]
+    found = np.empty(len(groups), np.int64)
+    lists = len(starts)
+    low = np.empty(lists, np.int64)
+    high = np.empty(lists, np.int64)
+    first = np.empty(lists, np.int64)
+    place = np.empty(lists, np.int64)
+    for q in range(len(groups)):
+        owner = groups[q]
+        for r in range(lists):
+            # The entries of the group in the list.
+            begin, end = starts[r], starts[r] + lengths[r]
+            if lengths[r] and (owners[begin] != owner or owners[end - 1] != owner):
+                a, b = begin, end
+                while a < b:
+                    middle = (a + b) // 2
+                    if owners[middle] < owner:
+                        a = middle + 1
+                    else:
+                        b = middle
+                begin, b = a, end
+                while a < b:
+                    middle = (a + b) // 2
+                    if owners[middle] <= owner:
+                        a = middle + 1
+                    else:
+                        b = middle
+                end = a
+            low[r], high[r] = begin, end
+            first[r] = before[begin]
+        answer = np.int64(0)
+        while True:
+            # The middle of the list with most entries left divides all others about evenly.
+            widest = 0
+            for r in range(1, lists):
+                if high[r] - low[r] > high[widest] - low[widest]:
+                    widest = r
+            pivot = codes[(low[widest] + high[widest]) // 2]
+            less, upto = np.int64(0), np.int64(0)
+            for r in range(lists):
+                a, b = low[r], high[r]
+                while a < b:
+                    middle = (a + b) // 2
+                    if codes[middle] < pivot:
+                        a = middle + 1
+                    else:
+                        b = middle
+                place[r] = a
+                less += before[a] - first[r]
+                if a < high[r] and codes[a] == pivot:
+                    upto += before[a + 1] - before[a]
+            upto += less
+            if ranks[q] < less:
+                for r in range(lists):
+                    high[r] = place[r]
+            elif ranks[q] >= upto:
+                for r in range(lists):
+                    low[r] = place[r] + (1 if place[r] < high[r] and codes[place[r]] == pivot else 0)
+            else:
+                answer = pivot
+                break
+        found[q] = answer
+    return found

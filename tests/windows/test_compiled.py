@@ -1,0 +1,44 @@
+"""Kernels that call kernels: compiled late, and found again on disk only if nothing they are made of has changed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+HELPER = "from anabranch.kernels.compiled import compiled\n\n@compiled\ndef step(x):\n    return x + {step}\n"
+CALLER = """
+from anabranch.kernels.compiled import compiled
+from helper import step
+
+@compiled
+def twice(x):
+    return near(step(x))
+
+@compiled
+def near(x):
+    return step(x)
+"""
+
+
+def run(folder: Path, *lines: str) -> list[str]:
+    program = "; ".join(["import sys", f"sys.path.insert(0, {str(folder)!r})", "from caller import twice", *lines])
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_a_kernel_calls_kernels_of_its_own_file_and_of_others(tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text(HELPER.format(step=1))
+    (tmp_path / "caller.py").write_text(CALLER)
+    hits = "print(twice(5), sum(twice.kernel.machine_code.stats.cache_hits.values()))"
+    assert run(tmp_path, "print('numba' in sys.modules)", hits) == ["False", "7", "0"]
+    assert run(tmp_path, hits) == ["7", "1"]
+    # The caller's own file is as it was, and yet its old machine code may not be used.
+    (tmp_path / "helper.py").write_text(HELPER.format(step=10))
+    assert run(tmp_path, hits) == ["25", "0"]
+
+
+def test_the_public_module_is_imported_without_numba() -> None:
+    program = "import sys, anabranch.windows; print('numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]
