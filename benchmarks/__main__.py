@@ -1,4 +1,4 @@
-"""`python -m benchmarks NAME [--quick] [--json FILE]`; without a name, what there is.
+"""`python -m benchmarks NAME [--quick] [--json FILE] [--page FILE]`; without a name, what there is.
 
 The answer is checked first. A wrong one ends the run with exit code 1 and no figures. The last
 line on stdout is one JSON object with all figures; a missed bar is said there and in the table,
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.markup import escape
 
-from benchmarks import append, pipeline
+from benchmarks import append, pipeline, windows, windows_page
 from benchmarks.harness import Report, WrongAnswer, machine
 
 
@@ -28,6 +28,8 @@ class Benchmark(NamedTuple):
     run: Callable[[Any], Report]
     full: Any
     quick: Any
+    page: Callable[[dict[str, Any], Path], None] | None = None
+    """Puts the figures on a page of the documentation."""
 
 
 BENCHMARKS: dict[str, Benchmark] = {
@@ -37,6 +39,13 @@ BENCHMARKS: dict[str, Benchmark] = {
         pipeline.run,
         pipeline.FULL,
         pipeline.QUICK,
+    ),
+    "windows": Benchmark(
+        "indexed sliding windows: the figures of the paper; medians and overlapping windows, against Spark",
+        windows.run,
+        windows.FULL,
+        windows.QUICK,
+        windows_page.write,
     ),
 }
 
@@ -54,6 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("name", nargs="?", choices=[*BENCHMARKS], help="what to run; left out: list what there is")
     parser.add_argument("--quick", action="store_true", help="fewer rows and rounds")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the JSON object there too")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="put tables and pictures on this page")
     given = parser.parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else 120)
     if given.name is None:
@@ -61,6 +71,8 @@ def main(arguments: list[str] | None = None) -> int:
             console.print(f"[bold]{name:10}[/] {escape(benchmark.what)}")
         return 0
     benchmark = BENCHMARKS[given.name]
+    if given.page is not None and benchmark.page is None:
+        parser.error(f"{given.name} has no page")
     try:
         sizes = benchmark.quick if given.quick else benchmark.full
         found = measure(given.name, sizes, quick=given.quick, console=console)
@@ -70,6 +82,8 @@ def main(arguments: list[str] | None = None) -> int:
     line = json.dumps(found)
     if given.json is not None:
         given.json.write_text(line + "\n")
+    if given.page is not None and benchmark.page is not None:
+        benchmark.page(json.loads(line), given.page)
     print(line)
     return 0
 

@@ -57,11 +57,11 @@ FULL = Sizes(
 )
 QUICK = Sizes(
     FigureSizes(
-        window=20_000,
+        window=100_000,
         large_window=1_000_000,
-        basic_windows=(50, 100, 500),
-        distinct=(200, 2_000),
-        effort=Effort(rounds=2, seconds=0.2),
+        basic_windows=(50, 500),
+        distinct=(1_000, 10_000),
+        effort=Effort(rounds=1, seconds=0.2),
     ),
     BarSizes(windows=(100_000, 1_000_000), rounds=3, slides=50, peer_slides=5, flat_rows=1_000_000),
     SparkSizes(

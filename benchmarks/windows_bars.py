@@ -41,11 +41,13 @@ class BarSizes:
     """Of the histogram under the index, per round."""
     peer_slides: int
     flat_rows: int
+    least_tuples: int = 1_000_000
+    """Timed per round, however small the window."""
 
 
 def default_index(sizes: BarSizes, report: Report) -> None:
     """Tuples/s of a window made without saying how, for a small and a large window."""
-    speeds = {size: _default_speed(size, sizes.rounds) for size in sizes.windows}
+    speeds = {size: _default_speed(size, sizes) for size in sizes.windows}
     for size, (name, speed) in speeds.items():
         report.add(f"default_index_{size}_tuples_per_second", speed, "tuples/s")
         report.notes.setdefault("default_structures", {})[f"{size:,} tuples"] = name
@@ -53,13 +55,12 @@ def default_index(sizes: BarSizes, report: Report) -> None:
     report.add("default_index_tuples_per_second", slowest, "tuples/s", bar=Bar(5e6, "at least"))
 
 
-def _default_speed(size: int, rounds: int) -> tuple[str, float]:
+def _default_speed(size: int, sizes: BarSizes) -> tuple[str, float]:
     window = SlidingWindow(size, DEFAULT_BASIC_WINDOWS)
     values = Values(Setting(size, DEFAULT_BASIC_WINDOWS, DISTINCT)).take(2 * size)
     pieces = np.split(values, 2 * DEFAULT_BASIC_WINDOWS)
     speeds = []
-    # Small windows roll over often enough for the rounds to last a while.
-    for number in range(1 + rounds * max(1, 1_000_000 // size)):
+    for number in range(1 + sizes.rounds * max(1, sizes.least_tuples // len(values))):
         began = time.perf_counter()
         for piece in pieces:
             window.append(piece)

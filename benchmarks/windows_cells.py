@@ -11,8 +11,8 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -81,22 +81,23 @@ class Cell:
     maintenance: float
     measured: int
     """Tuples that were timed; fewer than the window holds if they were slow."""
-    total: float | None = None
-    """Maintenance and the query after each basic window."""
+    query: float | None = None
+    """The query after each basic window, shared among its tuples."""
     deletion: float | None = None
-    """Of it, taking tuples out of rings."""
+    """Of the maintenance, taking tuples out of rings."""
     deletion_steps: float | None = None
     """Links followed per tuple for that."""
     nbytes: int | None = None
 
     @property
-    def query(self) -> float:
-        assert self.total is not None
-        return max(self.total - self.maintenance, 0.0)
+    def total(self) -> float:
+        """Maintenance, and the query after each basic window."""
+        assert self.query is not None
+        return self.maintenance + self.query
 
     @property
     def partial(self) -> bool:
-        return self.measured < self.setting.window
+        return self.measured < self.setting.window * (2 if self.structure.pair else 1)
 
 
 class Values:
@@ -150,47 +151,77 @@ def make_subject(structure: Structure, setting: Setting) -> Subject:
 
 def measure(structure: Structure, setting: Setting, effort: Effort, *, asks: bool = True) -> Cell:
     """Fill, slide on by a fifth, check, and time."""
-    subject, values = make_subject(structure, setting), Values(setting)
-    steps = max(setting.basic_windows // PURGES, 1)
-    tuples = setting.basic_window * subject.sides
-    last: deque[Ints] = deque(maxlen=setting.basic_windows)
+    drive = _Drive(make_subject(structure, setting), setting)
+    drive.run(setting.basic_windows)
+    drive.run(drive.steps)
+    drive.check()
+    links = drive.links
+    fifths = [drive.run(drive.steps)]
+    while sum(fifth.seconds for fifth in fifths) < effort.seconds and len(fifths) < effort.rounds * PURGES:
+        fifths.append(drive.run(drive.steps))
+    tuples = drive.tuples * drive.steps
+    ringed = structure.ring is not None
+    cell = Cell(
+        structure,
+        setting,
+        maintenance=median(fifth.seconds for fifth in fifths) * 1e9 / tuples,
+        measured=len(fifths) * tuples,
+        deletion=median(fifth.deleting for fifth in fifths) * 1e9 / tuples if ringed else None,
+        deletion_steps=(drive.links - links) / (len(fifths) * tuples) if ringed else None,
+        nbytes=drive.subject.nbytes,
+    )
+    if not asks:
+        return cell
+    taken = [drive.ask()]
+    while sum(taken) < effort.seconds and len(taken) < effort.rounds * setting.basic_windows:
+        taken.append(drive.ask())
+    drive.check()
+    return replace(cell, query=median(taken) * 1e9 / drive.tuples)
 
-    def run(count: int, asking: bool) -> float:
-        arrays = np.split(values.take(count * tuples), count)
-        last.extend(arrays)
-        pieces = [subject.piece(array) for array in arrays]
-        began = time.perf_counter()
+
+class _Fifth(NamedTuple):
+    seconds: float
+    deleting: float
+
+
+class _Drive:
+    """Hands a stream to a subject, basic window by basic window."""
+
+    def __init__(self, subject: Subject, setting: Setting) -> None:
+        self.subject = subject
+        self.steps = max(setting.basic_windows // PURGES, 1)
+        self.tuples = setting.basic_window * subject.sides
+        self._values = Values(setting)
+        self._last: deque[Ints] = deque(maxlen=setting.basic_windows)
+
+    def run(self, count: int) -> _Fifth:
+        """Let the window go on by `count` basic windows."""
+        arrays = np.split(self._values.take(count * self.tuples), count)
+        self._last.extend(arrays)
+        pieces = [self.subject.piece(array) for array in arrays]
+        deleting, began = self._deleting, time.perf_counter()
         for piece in pieces:
-            subject.append(*piece)
-            if asking:
-                subject.ask()
+            self.subject.append(*piece)
+        return _Fifth(time.perf_counter() - began, self._deleting - deleting)
+
+    def ask(self) -> float:
+        """Let it go on by one, and give the time the query takes then."""
+        self.run(1)
+        began = time.perf_counter()
+        self.subject.ask()
         return time.perf_counter() - began
 
-    def timed(asking: bool) -> list[float]:
-        fifths = [run(steps, asking)]
-        while sum(fifths) < effort.seconds and len(fifths) < effort.rounds * PURGES:
-            fifths.append(run(steps, asking))
-        return fifths
+    def check(self) -> None:
+        self.subject.check(list(self._last))
 
-    run(setting.basic_windows, asking=False)
-    run(steps, asking=False)
-    subject.check(list(last))
-    before = _ring_use(subject)
-    alone = timed(asking=False)
-    after = _ring_use(subject)
-    each = 1e9 / (steps * tuples)
-    done = len(alone) * steps * tuples
-    cell = {"maintenance": median(alone) * each, "measured": done // subject.sides, "nbytes": subject.nbytes}
-    if after is not None and before is not None:
-        cell |= {"deletion": (after[0] - before[0]) * 1e9 / done, "deletion_steps": (after[1] - before[1]) / done}
-    if asks:
-        cell["total"] = median(timed(asking=True)) * each
-        subject.check(list(last))
-    return Cell(structure, setting, **cell)
+    @property
+    def links(self) -> int:
+        """Followed so far when deleting."""
+        return int(self.subject.ring.steps[1]) if isinstance(self.subject, Ringed) else 0
 
-
-def _ring_use(subject: Subject) -> tuple[float, int] | None:
-    return (subject.ring.seconds, subject.ring.steps[1]) if isinstance(subject, Ringed) else None
+    @property
+    def _deleting(self) -> float:
+        return self.subject.ring.seconds if isinstance(self.subject, Ringed) else 0.0
 
 
 # -- what is driven ----------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ class Cells:
         return [self.at(structure, setting).maintenance for setting in settings]
 
     def total(self, structure: Structure, settings: Iterable[Setting]) -> list[float]:
-        return [total for s in settings if (total := self.at(structure, s).total) is not None]
+        return [self.at(structure, setting).total for setting in settings]
 
     def fastest_pair(self, index: str, setting: Setting) -> float:
         """The intersection under an index with the storage that suits it best, as in Figure 10."""

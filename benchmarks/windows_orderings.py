@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from math import exp, log
 
 from benchmarks.windows_cells import NO_INDEX, Setting, Structure
@@ -57,7 +58,7 @@ def list_is_worst(cells: Cells) -> Verdict:
 
 def tree_and_hash_are_similar(cells: Cells) -> Verdict:
     ratios = _hash_to_tree(cells, "uniform", cells.sizes.distinct)
-    return max(max(ratios), 1 / min(ratios)) <= 2, f"H costs {_span(ratios)} times T over LIST"
+    return max(*ratios, 1 / min(ratios)) <= 2, f"H costs {_span(ratios)} times T over LIST"
 
 
 def tree_wins_on_power_law(cells: Cells) -> Verdict:
@@ -211,7 +212,7 @@ def dirty_bits_win_altogether(cells: Cells) -> Verdict:
 
 def sorting_is_dearer_with_more_basic_windows(cells: Cells) -> Verdict:
     growths = [
-        _growth([cells.at(Structure("LIST", "T", "DB"), s).query for s in group]) for group in _by_distinct(cells)
+        _growth([cells.at(Structure("LIST", "T", "DB"), s).query or 0 for s in group]) for group in _by_distinct(cells)
     ]
     return min(growths) > 1, f"the query costs {_span(growths)} times as much per tuple (DB over T)"
 
@@ -259,9 +260,7 @@ def _deletion(cells: Cells, what: str, tolerance: float, unit: str) -> Verdict:
     settings = cells.settings()
     costs = {r: [getattr(cells.at(Structure("LIST", "T", r), s), what) for s in settings] for r in RINGS}
     chain = [costs[r] for r in reversed(RINGS)]
-    agrees = all(
-        a <= b * tolerance for low, high in zip(chain, chain[1:], strict=False) for a, b in zip(low, high, strict=True)
-    )
+    agrees = all(a <= b * tolerance for low, high in pairwise(chain) for a, b in zip(low, high, strict=True))
     means = {ring: _mean(values) for ring, values in costs.items()}
     return agrees, f"geometric means over T, {unit}: {_listed(means, digits=1)}"
 

@@ -117,7 +117,8 @@ def _median_once(db: Database, values: NDArray[np.float64], size: int, slide: in
     sql = f"SELECT window_end, median(v) AS m FROM measures WINDOW = {size} ROWS SLIDE {slide} ROWS"
     ran = run_query(db, sql, len(values))
     ends, medians = (ran.answer.column(name).to_numpy() for name in ("window_end", "m"))
-    check(np.array_equal(ends, np.arange(slide, len(values) + 1, slide)), "the median missed a window, or gave one twice")
+    every = np.arange(slide, len(values) + 1, slide)
+    check(np.array_equal(ends, every), "the median missed a window, or gave one twice")
     for i in np.unique(np.linspace(0, len(ends) - 1, 50).astype(int)):
         wanted = np.median(values[max(ends[i] - size, 0) : ends[i]])
         check(abs(medians[i] - wanted) <= 1e-12, f"the median of the window that ends at row {ends[i]} is wrong")

@@ -12,13 +12,16 @@ import pytest
 from rich.console import Console
 
 from benchmarks import __main__ as command
-from benchmarks import append, pipeline
+from benchmarks import append, pipeline, windows
 from benchmarks.harness import Bar, Figure, Report, WrongAnswer, percentile
 from benchmarks.packets import START, WINDOW, Packets
+
+from .tiny_windows import BARS, FIGURES_SIZES, SPARK
 
 TINY: dict[str, Any] = {
     "append": append.Sizes(rows=20_000, batch=1000, small_appends=20, small_rows=10),
     "pipeline": pipeline.Sizes(rows=6000, batch_rows=3000, rounds=1, single_rows=3, feed_seconds=1, event_seconds=60),
+    "windows": windows.Sizes(FIGURES_SIZES, BARS, SPARK),
 }
 FIGURES = {
     "append": {
@@ -37,6 +40,22 @@ FIGURES = {
         "latency_p50",
         "latency_p99",
         "fed_rows_per_second",
+    },
+    "windows": {
+        "default_index_2000_tuples_per_second",
+        "default_index_5000_tuples_per_second",
+        "default_index_tuples_per_second",
+        "histogram_slide",
+        "histogram_speedup",
+        *(f"aggregate_{keys}_{n}_basic_windows" for keys in ("no_keys", "10_keys") for n in (10, 100, 1000)),
+        "cost_flatness",
+        "sql_median_1000_rows_slide_500",
+        "sql_median_speedup",
+        "overlaps_steady_rows_per_second",
+        "overlaps_speedup",
+        "overlaps_rows_per_second",
+        "spark_window_10_overlaps",
+        "spark_window_100_overlaps",
     },
 }
 
@@ -76,6 +95,18 @@ def test_pipeline_says_its_figures(
     assert {"addBatch", "walCommit", "commitOffsets", "queryPlanning", "latestOffset"} <= set(
         found["notes"]["fixed_cost_ms"]
     )
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_windows_says_its_figures(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run_tiny("windows", monkeypatch, capsys)
+    assert found["bars"] == 5
+    assert found["figures"]["sql_median_1000_rows_slide_500"]["peer"] > 0
+    assert {cell["index"] for cell in found["cells"]} >= {"L", "T", "H", "UH", "G10", "none"}
+    assert len(found["orderings"]) > 15
 
 
 def test_a_wrong_answer_ends_without_figures(

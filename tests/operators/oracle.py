@@ -192,7 +192,7 @@ SHAPES = [(1, 1), (10, 10), (12, 4), (10, 4), (7, 3), (40, 5), (64, 3), (3, 10),
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _VALUES: dict[str, list[Any]] = {
-    "i": [None, -(2**31), -3, -1, 0, 0, 1, 2, 7, 1000, 1001, 2**31 - 1],
+    "i": [None, -(10**9), -3, -1, 0, 0, 1, 2, 7, 1000, 1001, 2**31 - 1],
     "x": [None, 0.0, -0.0, 0.1, 0.1, 1.5, -2.5, 1e300, -1e-9, math.nan, math.inf, -math.inf],
     "s": [None, "", "a", "aa", "é", "z", "Z", "a long one that is in no short buffer"],
     "d": [None, Decimal("-1.25"), Decimal("0.00"), Decimal("0.10"), Decimal("7.30"), Decimal("9999999.99")],

@@ -415,7 +415,7 @@ def test_changes_of_rows_are_the_operators_own(lookup: Lookup) -> None:
     found = plan(f"SELECT saddr {MINUTES} EMIT CHANGES", lookup)
     assert isinstance(found.operator, WindowRows)
     assert found.operator.changes
-    assert columns(found) == [["saddr", "STRING"], ["_change", "STRING"], ["_time", "TIMESTAMP"]]
+    assert columns(found) == [["saddr", "STRING"], ["_time", "TIMESTAMP"], ["_change", "STRING"]]
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,16 @@ def test_a_table_grows_past_its_first_buckets() -> None:
     assert as_counter(entries) == Counter((0, c) for c in codes.tolist())
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_equal_values_of_many_groups_are_told_apart_in_a_crowded_table(seed: int) -> None:
+    dice = np.random.default_rng(seed)
+    codes, groups = dice.integers(0, 3, 20_000), dice.integers(0, 1000, 20_000).astype(np.int32)
+    entries = make_storage("HASH").build(codes, groups)
+    naive = Counter(zip(groups.tolist(), codes.tolist(), strict=True))
+    assert as_counter(entries) == naive
+    assert len(entries.codes) == len(naive)
+
+
 def test_a_list_keeps_each_tuple() -> None:
     entries = make_storage("LIST").build(np.array([3, 1, 3]))
     assert (entries.codes.tolist(), entries.counts, entries.tuples) == ([3, 1, 3], None, 3)

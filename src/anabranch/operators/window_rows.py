@@ -20,15 +20,20 @@ from anabranch.errors import QueryError
 from anabranch.kernels.values import integers, one_array
 from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, LogReader, Offset, Offsets, Operator, Task
 from anabranch.operators.columns import Bound, bind, columns_of, project
+from anabranch.operators.live import Live
 from anabranch.operators.ordering import ranks
 from anabranch.operators.window_explain import explain_delay, measure
 from anabranch.operators.window_program import WINDOW_END, WINDOW_START, kept_rows
+from anabranch.operators.window_ring import WindowRing
 from anabranch.schema import TIME_TYPE
 from anabranch.windows.panes import Panes
 
 CHANGE = "_change"
 INSERT, DELETE = "insert", "delete"
 _ROWS_PER_BATCH = 1 << 17
+_ROWS_PER_READ = 1 << 19
+
+live_rings: Live[WindowRing] = Live()
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,12 @@ class WindowRows(Operator):
     def panes(self) -> Panes:
         return Panes(self.size, self.slide)
 
+    @property
+    def ordered_by_ring(self) -> bool:
+        """True if the order is read from a ring index: to find the first few rows, or because the query says so."""
+        asked = self.limit is not None or self.index is not None or self.ring is not None
+        return bool(self.order) and not self.changes and asked
+
     def schema(self, inputs: Inputs) -> pa.Schema:
         return self._program(inputs).schema
 
@@ -86,7 +97,12 @@ class WindowRows(Operator):
         if self.unit == "time" and start.time == MIN_TIME and end.row <= start.row:
             return
         run = _Run(self, self._program(inputs), inputs, start, end)
-        tables = run.changes() if self.changes else run.answers(end.every)
+        if self.changes:
+            tables = run.changes()
+        elif self.ordered_by_ring:
+            tables = run.answers_by_ring(end.every)
+        else:
+            tables = run.answers(end.every)
         for table in tables:
             yield from table.to_batches(max_chunksize=_ROWS_PER_BATCH)
 
@@ -117,9 +133,25 @@ class WindowRows(Operator):
         return {self.stream: Floor(row=offset.row, time=self.first_axis(offset.time))}
 
     def keeps(self) -> Keeps | None:
-        return None
+        if not self.ordered_by_ring:
+            return None
+        return Keeps("a ring index of the window's rows, in memory", f"the rows of {measure(self.unit, self.size)}")
+
+    def _explain_index(self) -> dict[str, Any]:
+        if self.ordered_by_ring:
+            hinted = self.index is not None or self.ring is not None
+            why = "the hint says so" if hinted else "the first rows in order are found without looking at the others"
+            return {"storage": "LIST", "index": self.index or "T", "ring": self.ring or "DB", "why": why}
+        if self.changes:
+            return {"storage": "LIST", "index": None, "why": "rows come and go in the order of time"}
+        return {
+            "storage": "LIST",
+            "index": None,
+            "why": "every window is written out, sorting it costs less",
+        }
 
     def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
+        keeps = self.keeps()
         return {
             "operator": self.kind,
             "inputs": list(self.inputs),
@@ -132,8 +164,9 @@ class WindowRows(Operator):
             "time": self.time,
             "mode": "4: windows in, windows out" if not self.changes else "2: windows in, changes out",
             "class": "needs the rows of the window",
+            **self._explain_index(),
             **explain_delay(self.unit, self.slide, self.inputs, inputs),
-            "keeps": None,
+            "keeps": None if keeps is None else {"what": keeps.what, "bound": keeps.bound},
         }
 
 
@@ -162,10 +195,10 @@ def _bound(operator: WindowRows, source: pa.Schema, time_column: str) -> _Progra
     order = tuple((bind(sql, source), down, nulls) for sql, down, nulls in operator.order)
     fields = [(name, one.type) for (name, _), one in zip(operator.columns, columns, strict=True)]
     adds_time = operator.time not in dict(operator.columns)
-    if operator.changes:
-        fields.append((CHANGE, pa.string()))
     if adds_time:
         fields.append((operator.time, TIME_TYPE))
+    if operator.changes:
+        fields.append((CHANGE, pa.string()))
     used = [*columns, *(value for value, _, _ in order), *([where] if where else [])]
     return _Program(
         time_column, columns_of(used, source, time_column), where, order, columns, pa.schema(fields), adds_time
@@ -180,6 +213,7 @@ class _Run:
         self._by_rows = operator.unit == "rows"
         self._reader: LogReader = inputs.readers[operator.stream]
         self._work = inputs.work
+        self._scratch = inputs.scratch
         self._start, self._end = start, end
         self._begin = self._first_axis()
         self._reached = max(self._begin, end.row if self._by_rows else end.time)
@@ -198,20 +232,27 @@ class _Run:
 
     def _rows(self) -> tuple[pa.Table, NDArray[np.int64]]:
         """The rows that windows or changes of this task may need, and where they are on the axis."""
-        first = self._operator.first_axis(self._begin)
+        low = self._row_at(self._operator.first_axis(self._begin), self._end.row)
+        table, axis, _ = self._block(low, self._end.row)
+        return table, axis
+
+    def _row_at(self, axis: int, end: int) -> int:
+        """The first row below `end` at or after a point of the axis."""
         if self._by_rows:
-            low = min(max(first, self._reader.first_row()), self._end.row)
-        else:
-            low = self._reader.row_at_time(first, self._end.row)
-        table = self._reader.read(low, self._end.row, self._program.reads)
+            return min(max(axis, self._reader.first_row()), end)
+        return self._reader.row_at_time(axis, end)
+
+    def _block(self, low: int, high: int) -> tuple[pa.Table, NDArray[np.int64], NDArray[np.int64]]:
+        """The rows low ≤ n < high that WHERE lets through, where they are on the axis, and their numbers."""
+        table = self._reader.read(low, high, self._program.reads)
         self._work.rows_read += table.num_rows
         self._work.bytes_read += table.nbytes
-        axis = np.arange(low, low + table.num_rows) if self._by_rows else integers(table.column(self._time))
+        numbers = np.arange(low, low + table.num_rows)
         if self._program.where is not None:
             keep = kept_rows(self._program.where, table)
             self._work.rows_thrown += int(np.count_nonzero(~keep[max(self._start.row - low, 0) :]))
-            table, axis = table.filter(pa.array(keep)), axis[keep]
-        return table, axis
+            table, numbers = table.filter(pa.array(keep)), numbers[keep]
+        return table, numbers if self._by_rows else integers(table.column(self._time)), numbers
 
     @property
     def _time(self) -> str:
@@ -293,6 +334,48 @@ class _Run:
                 inserted = np.arange(len(rows)) >= len(gone)
                 yield self._project(table.take(pa.array(rows)), at, self._stamps(at), inserted)
 
+    def answers_by_ring(self, every: int) -> Iterator[pa.Table]:
+        """Every window in full, or its first rows, as a ring index finds them."""
+        operator, program = self._operator, self._program
+        ring, name = self._live_ring()
+        panes: set[int] = set()
+        for low in range(ring.next_row, self._end.row, _ROWS_PER_READ):
+            table, axis, numbers = self._block(low, min(low + _ROWS_PER_READ, self._end.row))
+            key = program.order[0][0].evaluate(table)
+            ring.take(axis, numbers, key, min(low + _ROWS_PER_READ, self._end.row))
+            panes.update(np.unique(axis // operator.panes.length).tolist())
+            del table
+        held = np.union1d(np.array(sorted(panes), np.int64), ring.panes())
+        ends = operator.panes.ends(self._begin, self._reached, held, None) * operator.panes.length
+        ends = ends[ends % (operator.slide * every) == 0]
+        for end, stamp in zip(ends.tolist(), self._stamps(ends).tolist(), strict=True):
+            ring.reach(end)
+            rows = ring.first(operator.limit)
+            if len(rows) == 0:
+                continue
+            table = self._reader.read(int(rows[0]), int(rows[-1]) + 1, program.reads)
+            table = table.take(pa.array(rows - rows[0]))
+            table = table.take(pa.array(self._sorted(table)[: operator.limit]))
+            count = table.num_rows
+            yield self._project(table, np.full(count, end), np.full(count, stamp), None)
+        ring.reach(self._reached)
+        self._work.scratch_bytes = ring.nbytes
+        if name is not None:
+            live_rings.put(name, ring)
+
+    def _live_ring(self) -> tuple[WindowRing, str | None]:
+        """The ring of the window that is open at the start, or a new one."""
+        operator = self._operator
+        first = self._row_at(operator.first_axis(self._begin), self._start.row)
+        name = None if self._scratch is None else f"{self._scratch}\n{operator!r}"
+        ring = None if name is None else live_rings.take(name)
+        if ring is None or ring.reached > self._begin or not first <= ring.next_row <= self._start.row:
+            value, down, nulls_first = self._program.order[0]
+            index, kind = operator.index or "T", (operator.ring or "DB").replace("PLAIN", "plain")
+            ring = WindowRing(operator.panes, value.type, down, nulls_first, index, kind)
+            ring.next_row = first
+        return ring, name
+
     def _leaving(self, axis: NDArray[np.int64]) -> NDArray[np.int64]:
         return ((axis + self._operator.size) // self._operator.slide + 1) * self._operator.slide
 
@@ -322,9 +405,9 @@ class _Run:
                 table = table.append_column(name, pa.array(values, pa.int64()).view(axis))
         plain = pa.schema(list(program.schema)[: len(program.columns)])
         answer = project(table, program.columns, plain)
+        if program.adds_time:
+            answer = answer.append_column(operator.time, pa.array(stamps, pa.int64()).view(TIME_TYPE))
         if inserted is not None:
             words = pa.array([DELETE, INSERT]).take(pa.array(inserted.astype(np.int8)))
             answer = answer.append_column(CHANGE, words)
-        if program.adds_time:
-            answer = answer.append_column(operator.time, pa.array(stamps, pa.int64()).view(TIME_TYPE))
         return pa.Table.from_arrays([one_array(c) for c in answer.columns], schema=program.schema)

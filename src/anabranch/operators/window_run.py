@@ -138,7 +138,7 @@ class WindowRun:
         program, panes = self._program, self._panes
         first = self._row_of_pane(panes.first_needed(begin))
         values = live.take(self._scratch.name) if self._scratch else None
-        if values is None or not first <= values.next_row <= self._start.row:
+        if values is None or values.reached > begin or not first <= values.next_row <= self._start.row:
             values = WindowValues(panes, program.questions, program.partials.key_types, self._share.hints)
             values.next_row = first
         values.limit(self._memory)

@@ -11,8 +11,7 @@ an earlier batch takes in the rows it has missed; one that has none reads the wi
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -26,6 +25,8 @@ from anabranch.kernels.groups import encode
 from anabranch.kernels.spans import pane_runs
 from anabranch.kernels.values import Column, frozen, one_array, valid
 from anabranch.operators.aggregates import ValueAggregate
+from anabranch.operators.base import MIN_TIME
+from anabranch.operators.live import Live
 from anabranch.windows.cost import Choice, choose, estimated_distinct
 from anabranch.windows.index import Ranges, SetIndex, make_index
 from anabranch.windows.panes import Panes
@@ -37,7 +38,6 @@ from anabranch.windows.values import Domain
 APPROXIMATE_BITS = 7
 """Ranges of values for approx_ functions: a value is off by at most 2^-7 of itself."""
 
-_LIVE_BYTES = 1 << 30
 _FEWEST_PANES = 32
 _FEWEST_ZEROS = 1024
 RUNS = "RUNS"
@@ -310,6 +310,8 @@ class WindowValues:
         self._spill = SpillFile()
         self.next_row = 0
         """The rows of the stream before this one are taken, from the start of the newest window on."""
+        self.reached = MIN_TIME
+        """How far on the axis it has come: earlier windows cannot be asked for any more."""
 
     def limit(self, budget: int) -> None:
         """Let it take no more than so many bytes of memory, apart from indices of nodes."""
@@ -387,6 +389,7 @@ class WindowValues:
 
     def reach(self, end: int) -> None:
         """Let the index hold the window that ends at `end` (or would, between the ends of two windows)."""
+        self.reached = max(self.reached, end)
         pane, low = end // self._fine.length, (end - self._fine.size) // self._fine.length
         while self._pending and self._pending[0].pane < pane:
             piece = self._pending.popleft()
@@ -418,25 +421,7 @@ class WindowValues:
         return [one.answer(aggregate, [window[i] for window in found]) for i, (one, aggregate) in enumerate(each)]
 
 
-class _LiveValues:
-    """Indices that wait in this process for their query's next batch, up to a number of bytes."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[str, WindowValues] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def take(self, name: str) -> WindowValues | None:
-        with self._lock:
-            return self._kept.pop(name, None)
-
-    def put(self, name: str, values: WindowValues) -> None:
-        with self._lock:
-            self._kept[name] = values
-            while len(self._kept) > 1 and sum(each.nbytes for each in self._kept.values()) > _LIVE_BYTES:
-                self._kept.popitem(last=False)
-
-
-live = _LiveValues()
+live: Live[WindowValues] = Live()
 
 
 def _chunks(column: Column) -> list[pa.Array]:

@@ -73,7 +73,7 @@ def plan_window_rows(scope: Scope, tree: exp.Select, window: Window) -> WindowRo
     stamped = [*outputs, Output(ARRIVAL_COLUMN, time_of(window), tree)] if stamp is None else outputs
     answer = answer_schema(scope, stamped, time, schema)
     if changes:
-        answer = with_change(select, answer, place=len(outputs))
+        answer = with_change(select, answer)
     return WindowRowsPlan(operator, answer, time, filter_sql)
 
 

@@ -53,8 +53,8 @@ def time_of(window: Window) -> exp.Column:
     return column("window_end" if window.unit == "time" else ARRIVAL_COLUMN)
 
 
-def with_change(select: Select, schema: StreamSchema, place: int | None = None) -> StreamSchema:
-    """The answer of EMIT CHANGES: one column more, at the end or another place, whose name must be free."""
+def with_change(select: Select, schema: StreamSchema) -> StreamSchema:
+    """The answer of EMIT CHANGES: one column more, whose name must be free."""
     if CHANGE_COLUMN in (name.lower() for name in schema.names):
         raise select.error(
             "COLUMN_RESERVED",
@@ -62,8 +62,7 @@ def with_change(select: Select, schema: StreamSchema, place: int | None = None) 
             select.tree,
             hint="give it another name with AS",
         )
-    added = pa.field(CHANGE_COLUMN, pa.string())
-    return StreamSchema(schema.arrow.insert(len(schema.names) if place is None else place, added), schema.time)
+    return StreamSchema(schema.arrow.append(pa.field(CHANGE_COLUMN, pa.string())), schema.time)
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,8 @@ class BasicWindows:
             if time is not None and (filling.time is None or time < filling.time):
                 filling.time = time
             if high > low:
-                filling.codes.append(codes[low:high])
+                # The last piece waits for the next batch, and must not hold on to all of this one.
+                filling.codes.append(codes[low:high] if high < len(codes) else codes[low:high].copy())
                 if groups is not None:
                     filling.groups.append(groups[low:high])
                 if rows is not None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anabranch.kernels.compiled import compiled
-from anabranch.windows.index.base import Nodes, SetIndex
+from anabranch.windows.index.base import Nodes, SetIndex, prepared
 from anabranch.windows.ring.base import DELETING, INSERTING, NONE, Numbers, Ring, more_pointers
 
 
@@ -56,7 +56,7 @@ class BackwardRing(Ring):
 
     def _collect(self, nodes: Nodes) -> Numbers:
         size = int(self._index.count(nodes).sum())
-        numbers: Numbers = _collect(nodes, size, self._link, self._newest, self._stale)
+        numbers: Numbers = _collect(prepared(nodes, np.int32), size, self._link, self._newest, self._stale)
         return numbers
 
 

@@ -92,6 +92,10 @@ class Ring(ABC):
         """The numbers of all visible tuples, smallest value first, oldest first where values are equal."""
         return self._collect(self._index.ordered_nodes(group))
 
+    def of_nodes(self, nodes: Nodes) -> Numbers:
+        """The numbers of the visible tuples with the values of nodes, value by value, oldest first."""
+        return self._collect(prepared(nodes, np.int32))
+
     @property
     def nbytes(self) -> int:
         return sum(array.nbytes for array in vars(self).values() if isinstance(array, np.ndarray))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anabranch.kernels.compiled import compiled
-from anabranch.windows.index.base import Nodes, SetIndex
+from anabranch.windows.index.base import Nodes, SetIndex, prepared
 from anabranch.windows.ring.base import DELETING, INSERTING, NONE, Numbers, Ring, more_pointers
 
 
@@ -48,7 +48,7 @@ class PlainRing(Ring):
 
     def _collect(self, nodes: Nodes) -> Numbers:
         size = int(self._index.count(nodes).sum())
-        numbers: Numbers = _collect(nodes, size, self._link, self._oldest, self._end)
+        numbers: Numbers = _collect(prepared(nodes, np.int32), size, self._link, self._oldest, self._end)
         return numbers
 
 
