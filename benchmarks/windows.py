@@ -63,7 +63,7 @@ QUICK = Sizes(
         distinct=(1_000, 10_000),
         effort=Effort(rounds=1, seconds=0.2),
     ),
-    BarSizes(windows=(100_000, 1_000_000), rounds=3, slides=50, peer_slides=5, flat_rows=1_000_000),
+    BarSizes(windows=(100_000, 1_000_000), rounds=3, slides=50, peer_slides=5, flat_rows=4_000_000),
     SparkSizes(
         median_rows=1_000_000,
         median_windows=((100_000, 1_000),),

@@ -16,8 +16,10 @@ from benchmarks.windows_figures import GROUPS, LARGE, RINGS, STORAGES, Cells
 COLOURS = {
     "L": "#9d755d", "T": "#4c78a8", "H": "#f58518", "UH": "#e4a15c", "H*": "#54a24b", "UH*": "#a0cb96",
     "G10": "#b279a2", "G50": "#7a4d7b", "no index": "#8f8f8f", "plain": "#9d755d", "AUX": "#f58518",
-    "BW": "#54a24b", "DB": "#4c78a8",
+    "BW": "#54a24b", "DB": "#4c78a8", "DB over T": "#1f3a5f",
 }  # fmt: skip
+OWN_SCALES = ("figure11a",)
+"""Pictures whose panels show different things."""
 LIGHTER = 0.35
 """How much of a bar's colour is left for the query on top of the maintenance."""
 
@@ -72,10 +74,11 @@ def draw(cells: Cells, folder: Path, kind: str = "svg") -> list[Path]:
             )
             for axis, panel in zip(axes[0], shown, strict=True):
                 _bars(axis, panel)
-            axes[0][0].set_ylabel("ns per tuple" if name != "figure11a" else "per tuple")
+                _scale(axis, shown if name not in OWN_SCALES else [panel])
+            axes[0][0].set_ylabel("per tuple" if name in OWN_SCALES else "ns per tuple")
             _legend(figure, axes[0])
             written.append(folder / f"{name}.{kind}")
-            figure.savefig(written[-1], metadata={"Date": None} if kind == "svg" else None, dpi=110)
+            figure.savefig(written[-1], metadata={"Date": None, "Creator": None} if kind == "svg" else None, dpi=110)
             pyplot.close(figure)
     return written
 
@@ -91,7 +94,6 @@ def _bars(axis: Any, panel: Panel) -> None:
             axis.bar(at, series.below, width * 0.9, color=colour, label=series.name)
         if series.above is not None:
             axis.bar(at, series.above, width * 0.9, bottom=series.below, color=colour, alpha=LIGHTER)
-    axis.set_yscale("log")
     axis.set_title(panel.title)
     axis.set_xticks(range(len(panel.settings)), [str(s.basic_windows) for s in panel.settings])
     distinct = list(dict.fromkeys(s.distinct for s in panel.settings))
@@ -102,6 +104,21 @@ def _bars(axis: Any, panel: Panel) -> None:
     axis.tick_params(length=2)
     axis.grid(axis="y", color="#e6e6e6", linewidth=0.5)
     axis.set_axisbelow(True)
+
+
+def _scale(axis: Any, panels: list[Panel]) -> None:
+    """Logarithmic, the same for panels side by side, and low enough for the shortest bar to be seen."""
+    shortest = min(value for panel in panels for series in panel.series for value in series.below)
+    tallest = max(
+        below + above
+        for panel in panels
+        for series in panel.series
+        for below, above in zip(series.below, series.above or [0.0] * len(series.below), strict=True)
+    )
+    axis.set_yscale("log")
+    axis.set_ylim(shortest / 1.6, tallest * 1.3)
+    axis.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
+    axis.yaxis.set_minor_formatter(lambda value, _: "")
 
 
 def _legend(figure: Any, axes: Sequence[Any]) -> None:

@@ -176,6 +176,12 @@ def start_query(db: Database, statement: s.StartQuery) -> Result:
     return Result(message=f'query "{statement.name}" running')
 
 
+def alter_query(db: Database, statement: s.AlterQuery) -> Result:
+    db.get_query(statement.name).reevaluate(statement.every, statement.at_most)
+    least = f", at most every {statement.at_most}-th" if statement.at_most > statement.every else ""
+    return Result(message=f'query "{statement.name}" answers every {statement.every}-th window{least}')
+
+
 def drop(db: Database, statement: s.Drop) -> Result:
     exists = _is_query(db, statement.name) if statement.kind == "query" else _exists(db, statement.name)
     if not exists and statement.if_exists:
@@ -219,5 +225,6 @@ EXECUTES: dict[type[s.Statement], Callable[[Database, Any], Result]] = {
     s.Describe: describe,
     s.StopQuery: stop_query,
     s.StartQuery: start_query,
+    s.AlterQuery: alter_query,
     s.Drop: drop,
 }

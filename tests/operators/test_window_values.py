@@ -6,6 +6,7 @@ import datetime as dt
 import itertools
 import math
 import random
+import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -224,14 +225,16 @@ def numbered_rows(count: int, chance: random.Random, step: int = 1) -> list[Row]
     """Rows at a steady pace with many different values, most of which come and go."""
     rows = some_rows(count, chance, begin=0)
     for n, row in enumerate(rows):
-        time = n * step
-        row |= {"t": time, "ts": row["ts"] + dt.timedelta(microseconds=time - row["t"])}
+        at = n * step
+        row |= {"t": at, "ts": row["ts"] + dt.timedelta(microseconds=at - row["t"])}
         row |= {"i": n // 3 - chance.randint(0, 9), "s": f"{n // 5 * 7919 % 1000:04}", "x": n % 13 + chance.random()}
         row |= {"d": Decimal(chance.randint(0, 99)) / 4}
     return rows
 
 
-def play(op: WindowAggregate, rows: list[Row], step: int, harness_type: type[OperatorHarness] = OperatorHarness) -> None:
+def play(
+    op: WindowAggregate, rows: list[Row], step: int, harness_type: type[OperatorHarness] = OperatorHarness
+) -> None:
     """Run in micro-batches of `step` rows and compare all answers with the oracle's."""
     harness = harness_type(op, {"in": STREAM})
     harness.push("in", table_of(rows))
@@ -384,12 +387,13 @@ def test_approximate_percentile_of_the_ends_of_an_integer_type(sql: str, low: in
 
 
 @pytest.mark.parametrize("storage", [None, "LIST"])
-def test_year_of_silence_costs_nothing(storage: str | None) -> None:
-    year = 365 * 86_400_000_000
+def test_silence_costs_nothing(storage: str | None) -> None:
     rows = numbered_rows(20, random.Random(8))
-    rows += [row | {"t": row["t"] + year, "ts": row["ts"] + dt.timedelta(days=365)} for row in rows]
+    rows += [row | {"t": row["t"] + 10**8, "ts": row["ts"] + dt.timedelta(seconds=100)} for row in rows]
     op = operator("time", 20, 5, [], [("median", "x"), ("percentile_disc(0.2)", "s")], storage=storage)
+    before = time.process_time()
     play(op, rows, step=7)
+    assert time.process_time() - before < 5
 
 
 @pytest.mark.parametrize("index", [None, "T", "H"])

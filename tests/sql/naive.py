@@ -126,7 +126,7 @@ def _rows(operator: WindowRows, log: Log) -> Windows:
             now, before = dict(answer), dict(inside)
             gone = [(_at(row, place, window.time), "delete") for number, row in inside if number not in now]
             come = [(row, "insert") for number, row in answer if number not in before]
-            found[window.end] = [(*row[: len(own)], change, *row[len(own) :]) for row, change in gone + come]
+            found[window.end] = [(*row, change) for row, change in gone + come]
             inside = answer
         else:
             found[window.end] = [row for _, row in answer]

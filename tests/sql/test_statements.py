@@ -103,6 +103,8 @@ def test_insert_now_is_a_time_in_utc() -> None:
         ("SUBSCRIBE TO q1 FROM 12", s.Subscribe("q1", 12)),
         ("STOP QUERY q", s.StopQuery("q")),
         ("START QUERY q", s.StartQuery("q")),
+        ("ALTER QUERY q REEVALUATE EVERY 2", s.AlterQuery("q", 2)),
+        ("alter query q reevaluate every 2 at most 16", s.AlterQuery("q", 2, 16)),
         ("DROP STREAM s", s.Drop("stream", "s")),
         ("DROP CONTINUOUS QUERY IF EXISTS q", s.Drop("query", "q", if_exists=True)),
         ("DROP QUERY `it's`", s.Drop("query", "it's")),
@@ -193,6 +195,7 @@ def test_every_statement_of_the_table_is_one_that_parses() -> None:
         s.Describe: "DESCRIBE q",
         s.StopQuery: "STOP QUERY q",
         s.StartQuery: "START QUERY q",
+        s.AlterQuery: "ALTER QUERY q REEVALUATE EVERY 3",
         s.Drop: "DROP STREAM s",
     }
     assert {row.statement for row in s.STATEMENTS} == set(examples)

@@ -18,6 +18,7 @@ from anabranch.sql.cursor import Cursor, word
 from anabranch.sql.query_parser import parse_select
 from anabranch.sql.statements import (
     STATEMENTS,
+    AlterQuery,
     CreateQuery,
     CreateStream,
     CreateStreamAs,
@@ -225,6 +226,24 @@ def _start(cursor: Cursor) -> Statement:
     return StartQuery(_take_new_name(cursor, "the query's name"))
 
 
+def _alter(cursor: Cursor) -> Statement:
+    cursor.expect("QUERY")
+    name = _take_new_name(cursor, "the query's name")
+    cursor.expect("REEVALUATE")
+    cursor.expect("EVERY")
+    every = _take_windows(cursor)
+    return AlterQuery(name, every, _take_windows(cursor) if cursor.words("AT", "MOST") else 0)
+
+
+def _take_windows(cursor: Cursor) -> int:
+    token = cursor.peek()
+    if token is None or token.token_type != TokenType.NUMBER or not token.text.isdigit() or len(token.text) > 9:
+        cursor.fail("expected a number of windows")
+    if int(token.text) == 0:
+        raise cursor.error_here("REEVALUATION_INVALID", "every 0-th window cannot be answered", hint="write 1 or more")
+    return int(cursor.advance().text)
+
+
 def _drop(cursor: Cursor) -> Statement:
     kind: Literal["stream", "query"]
     if cursor.words("STREAM"):
@@ -248,6 +267,7 @@ _READERS: dict[str, Callable[[Cursor], Statement]] = {
     "SHOW": _show,
     "DESCRIBE": _describe,
     "DESC": _describe,
+    "ALTER": _alter,
     "STOP": _stop,
     "START": _start,
     "DROP": _drop,

@@ -120,6 +120,15 @@ class StartQuery(Statement):
 
 
 @dataclass(frozen=True)
+class AlterQuery(Statement):
+    """Says how many of its windows a query answers, while it runs."""
+
+    name: str
+    every: int
+    at_most: int = 0
+
+
+@dataclass(frozen=True)
 class Drop(Statement):
     """Removes a stream or query and all it holds."""
 
@@ -182,6 +191,12 @@ STATEMENTS: tuple[Syntax, ...] = (
     Syntax("DESCRIBE", "DESCRIBE [STREAM | QUERY] name", "the columns and settings of a stream or query", Describe),
     Syntax("STOP QUERY", "STOP QUERY name", "ends the running of a query; its answers stay", StopQuery),
     Syntax("START QUERY", "START QUERY name", "runs a stopped query again, from where it was", StartQuery),
+    Syntax(
+        "ALTER QUERY",
+        "ALTER QUERY name REEVALUATE EVERY k [AT MOST n]",
+        "answers every k-th window, fewer while the query is behind, down to every n-th",
+        AlterQuery,
+    ),
     Syntax("DROP", "DROP STREAM | QUERY [IF EXISTS] name", "removes a stream or query and all it holds", Drop),
 )
 """Every statement of the language; the documentation and the shell's help are made from it."""

@@ -13,6 +13,7 @@ quantile costs O(log n · log² N).
 from __future__ import annotations
 
 import tempfile
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -62,9 +63,9 @@ class SortedRuns:
         self._live = 0
         self._runs: dict[tuple[int, int], _Run] = {}
         """By level and number: level 0 is one basic window, level 1 are 8, and so on."""
-        self._low, self._high = 0, 0
-        self._merged_to: list[int] = []
-        """Of each level above 0, the number up to which lists were merged."""
+        self._low, self._high = -(1 << 62), 0
+        self._numbers: list[deque[int]] = [deque()]
+        """Of each level, the numbers of its lists, ascending."""
         self._total = np.zeros(1, np.int64)
         self._cover: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
 
@@ -79,44 +80,54 @@ class SortedRuns:
 
     def attach(self, number: int, codes: Codes, groups: Groups) -> None:
         """Add tuples of a basic window that is not older than any before."""
-        if not self._runs:
-            self._low = number
         if (0, number) in self._runs:  # the rest of one that came in pieces
-            self._replace(number, codes, groups)
-            return
-        self._high = number + 1
-        if len(codes):
+            run = self._runs.pop((0, number))
+            self._live -= run.length + 1
+            self._add((0, number), *merge_lists(*self._arrays(run), *_frozen(_sorted(codes, groups))))
+        else:
+            if not self._numbers[0]:
+                self._low = max(self._low, number)
             self._add((0, number), *_sorted(codes, groups))
-        self._count(groups, 1)
+            self._numbers[0].append(number)
+        self._high = number + 1
+        self._count(groups)
         self._cover = None
 
     def evict(self, before: int) -> None:
-        """Let go the basic windows before one; of longer lists those that hold only such."""
+        """Let go the basic windows before one, and merged lists of nothing else."""
         if before <= self._low:
             return
-        for level in range(len(self._merged_to) + 1):
-            width = FAN**level
-            for number in range(self._low // width, before // width):
-                run = self._runs.pop((level, number), None)
-                if run is not None:
-                    self._live -= run.length + 1
-                    if level == 0:
-                        uncount(self._total, *self._arrays(run)[1:])
         self._low, self._cover = before, None
+        for level, numbers in enumerate(self._numbers):
+            while numbers and (numbers[0] + 1) * FAN**level <= before:
+                run = self._runs.pop((level, numbers.popleft()))
+                self._live -= run.length + 1
+                if level == 0:
+                    uncount(self._total, *self._arrays(run)[1:])
 
     def merge(self) -> None:
         """Merge complete runs of 8 lists, level by level; lists already merged stay for windows that begin in them."""
         level = 0
-        while FAN ** (level + 1) * 2 <= max(self._high - self._low, 1):
+        while FAN ** (level + 1) * 2 <= self._high - self._low:
             width = FAN ** (level + 1)
-            if level == len(self._merged_to):
-                self._merged_to.append(0)
-            first, last = max(self._merged_to[level], -(-self._low // width)), self._high // width
-            for number in range(first, last):
-                parts = [self._runs.get((level, number * FAN + i)) for i in range(FAN)]
-                self._merge((level + 1, number), [part for part in parts if part is not None])
-            self._merged_to[level] = max(first, last)
+            if level + 1 == len(self._numbers):
+                self._numbers.append(deque())
+            done = self._numbers[level + 1]
+            for block in self._new_blocks(level, done[-1] if done else None):
+                if block * width >= self._low and (block + 1) * width <= self._high:
+                    self._merge(level + 1, block)
             level += 1
+
+    def _new_blocks(self, level: int, last: int | None) -> list[int]:
+        """Blocks of lists of a level after the last one merged."""
+        blocks: list[int] = []
+        for number in reversed(self._numbers[level]):
+            block = number // FAN
+            if last is not None and block <= last:
+                break
+            if not blocks or blocks[-1] != block:
+                blocks.append(block)
+        return blocks[::-1]
 
     def rekey(self, old: Codes, new: Codes) -> None:
         """The codes `old`, ascending, are now `new`, ascending."""
@@ -162,19 +173,12 @@ class SortedRuns:
         """The lists that together hold the window."""
         if self._cover is None:
             self.merge()
-            chosen, at = [], self._low
-            while at < self._high:
-                level = 0
-                while (
-                    at % FAN ** (level + 1) == 0
-                    and at + FAN ** (level + 1) <= self._high
-                    and (level + 1, at // FAN ** (level + 1)) in self._runs
-                ):
-                    level += 1
-                run = self._runs.get((level, at // FAN**level))
-                if run is not None:
-                    chosen.append(run)
-                at += FAN**level
+            chosen, covered = [], self._low
+            for number in self._numbers[0]:
+                if number >= covered:
+                    level = self._widest(number)
+                    chosen.append(self._runs[level, number // FAN**level])
+                    covered = (number // FAN**level + 1) * FAN**level
             starts = np.array([run.start for run in chosen], np.int64)
             self._cover = frozen(starts), frozen(np.array([run.length for run in chosen], np.int64))
         return self._cover
@@ -191,21 +195,23 @@ class SortedRuns:
         self._live += length + 1
         self._runs[name] = _Run(start, length)
 
-    def _replace(self, number: int, codes: Codes, groups: Groups) -> None:
-        run = self._runs.pop((0, number))
-        self._live -= run.length + 1
-        more = _sorted(codes, groups)
-        self._add((0, number), *merge_lists(*self._arrays(run), *_frozen(more)))
-        self._count(groups, 1)
-        self._cover = None
+    def _widest(self, number: int) -> int:
+        """The level of the longest list that begins in the window and has a basic window."""
+        level = 0
+        while True:
+            block = number // FAN ** (level + 1)
+            if block * FAN ** (level + 1) < self._low or (level + 1, block) not in self._runs:
+                return level
+            level += 1
 
-    def _merge(self, name: tuple[int, int], parts: list[_Run]) -> None:
-        lists = [self._arrays(part) for part in parts]
+    def _merge(self, level: int, block: int) -> None:
+        names = [(level - 1, block * FAN + i) for i in range(FAN)]
+        lists = [self._arrays(self._runs[name]) for name in names if name in self._runs]
         while len(lists) > 1:
             paired = [_frozen(merge_lists(*lists[i], *lists[i + 1])) for i in range(0, len(lists) - 1, 2)]
             lists = paired + lists[2 * len(paired) :]
-        if lists:
-            self._add(name, *lists[0])
+        self._add((level, block), *lists[0])
+        self._numbers[level].append(block)
 
     def _arrays(self, run: _Run) -> tuple[Codes, Groups, Counts]:
         end = run.start + run.length
@@ -228,11 +234,11 @@ class SortedRuns:
         self._codes, self._groups, self._before, self._used = codes, groups, before, at
         self._cover = None
 
-    def _count(self, groups: Groups, sign: int) -> None:
+    def _count(self, groups: Groups) -> None:
         if len(self._total) == 1:
-            self._total[0] += sign * len(groups)
+            self._total[0] += len(groups)
         else:
-            self._total += sign * np.bincount(groups, minlength=len(self._total))
+            self._total += np.bincount(groups, minlength=len(self._total))
 
 
 def _frozen(arrays: tuple[Codes, Groups, Counts]) -> tuple[Codes, Groups, Counts]:
