@@ -19,7 +19,8 @@ from anabranch.schema import TIME_TYPE, StreamSchema
 from anabranch.testing.memory_log import MemoryLog
 from anabranch.windows import SlidingWindow
 from benchmarks.harness import Bar, Report, check, median, say
-from benchmarks.windows_cells import Ints, Setting, Values, counted
+from benchmarks.windows_cells import Values
+from benchmarks.windows_subjects import Ints, Setting, counted
 
 DISTINCT = 10_000
 DEFAULT_BASIC_WINDOWS = 100

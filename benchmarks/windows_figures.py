@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 
 from benchmarks.harness import say
-from benchmarks.windows_cells import NO_INDEX, Cell, Effort, Setting, Structure, measure
+from benchmarks.windows_cells import Cell, Effort, measure
+from benchmarks.windows_subjects import NO_INDEX, Setting, Structure
 
 STORAGES = ("LIST", "AGGR", "HASH")
 INDICES = ("L", "T", "H", "UH")

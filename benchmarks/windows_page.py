@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import windows_plots
-from benchmarks.windows_cells import Cell, Effort, Setting, Structure
+from benchmarks.windows_cells import Cell, Effort
 from benchmarks.windows_figures import (
     GROUPED,
     GROWING,
@@ -30,6 +30,7 @@ from benchmarks.windows_figures import (
     Cells,
     FigureSizes,
 )  # fmt: skip
+from benchmarks.windows_subjects import Setting, Structure
 
 BEGIN, END = "<!-- {name}: begin, made by `python -m benchmarks windows` -->", "<!-- {name}: end -->"
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.windows_cells import NO_INDEX, Setting, Structure
 from benchmarks.windows_figures import GROUPS, LARGE, RINGS, STORAGES, Cells
+from benchmarks.windows_subjects import NO_INDEX, Setting, Structure
 
 COLOURS = {
     "L": "#9d755d", "T": "#4c78a8", "H": "#f58518", "UH": "#e4a15c", "H*": "#54a24b", "UH*": "#a0cb96",

@@ -24,7 +24,7 @@ from benchmarks.harness import Bar, Report, check, median, say
 from benchmarks.pipeline import _batches
 from benchmarks.progress import MicroBatch, steady_rate
 from benchmarks.spark_peer import SETTINGS
-from benchmarks.windows_cells import Ints
+from benchmarks.windows_subjects import Ints
 
 START = 1_700_000_000_000_000
 SECOND = 1_000_000

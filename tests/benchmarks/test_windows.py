@@ -14,13 +14,14 @@ import pytest
 from anabranch.windows import SlidingWindow
 from anabranch.windows.ring import DirtyBitRing
 from benchmarks import __main__ as command
-from benchmarks import windows_bars, windows_cells, windows_figures, windows_page
+from benchmarks import windows_bars, windows_figures, windows_page, windows_subjects
 from benchmarks.harness import Bar, Figure, Report, WrongAnswer
 from benchmarks.windows import FULL, Sizes, WindowsReport
-from benchmarks.windows_cells import Cell, Effort, Setting, Structure, Values, counted, measure, merged
+from benchmarks.windows_cells import Cell, Effort, Values, measure
 from benchmarks.windows_figures import GROUPED, GROWING, LARGE, MAINTAINED, PAIRS, RINGED, SCRATCH, Cells
 from benchmarks.windows_orderings import orderings, repetitions
 from benchmarks.windows_plots import panels
+from benchmarks.windows_subjects import Setting, Structure, counted, merged
 
 from .tiny_windows import BARS, FIGURES_SIZES, SPARK
 
@@ -42,13 +43,13 @@ def test_full_size_has_the_settings_of_the_paper() -> None:
 
 
 def test_hash_tables_are_those_of_the_paper_unless_they_grow() -> None:
-    fixed, growing = (windows_cells.index_of(Structure("LIST", name), SETTING) for name in ("H", "H*"))
+    fixed, growing = (windows_subjects.index_of(Structure("LIST", name), SETTING) for name in ("H", "H*"))
     before = len(growing._bucket)  # type: ignore[attr-defined]
     for index in (fixed, growing):
         index.locate(np.arange(10_000))
     assert len(fixed._bucket) == 100  # type: ignore[attr-defined]
     assert len(growing._bucket) > before  # type: ignore[attr-defined]
-    entries = windows_cells.storage_of(Structure("HASH", "T"), SETTING).build(np.array([7, 5, 12, 2, 5]))
+    entries = windows_subjects.storage_of(Structure("HASH", "T"), SETTING).build(np.array([7, 5, 12, 2, 5]))
     assert entries.codes.tolist() == [5, 2, 7, 12]
 
 
@@ -74,7 +75,7 @@ def test_a_cell_stops_when_its_time_is_up_and_says_what_it_measured() -> None:
 @pytest.mark.parametrize("structure", [Structure("LIST", "T"), Structure("LIST", "T", "DB"), SCRATCH[1], PAIRS[2]])
 def test_a_structure_with_a_wrong_answer_is_not_measured(structure: Structure, monkeypatch: pytest.MonkeyPatch) -> None:
     measure(structure, SETTING, ONCE)
-    kind = type(windows_cells.make_subject(structure, SETTING))
+    kind = type(windows_subjects.make_subject(structure, SETTING))
     right = kind.append
     monkeypatch.setattr(kind, "append", lambda self, *piece: right(self, *_one_value_changed(piece)))
     with pytest.raises(WrongAnswer):
@@ -148,7 +149,7 @@ def as_in_the_paper(structure: Structure, setting: Setting) -> Cell:
     tree = 30 * log2(d)
     index = {"L": 3.0 * d + 5000, "T": tree, "H": (3 if power else 1.2) * tree, "none": 0.0}
     index["UH"] = index["H"] * (1.6 if d > 1000 else 1)
-    build = {"AGGR": 2 * in_basic, "HASH": 5 if power else in_basic}.get(structure.storage, 50)
+    build = {"AGGR": 2 * in_basic, "HASH": 5 if power else in_basic, "HASH*": 60}.get(structure.storage, 50)
     kept = build + entries * index.get(structure.index.rstrip("*"), 0)
     if structure.index.startswith("G"):
         kept = 40.0
@@ -192,10 +193,15 @@ def test_costs_the_other_way_round_agree_with_none() -> None:
 # -- the page -------------------------------------------------------------------------------------------
 
 
-def finished(cells: Cells) -> dict[str, Any]:
+def report_of(cells: Cells) -> WindowsReport:
     report = WindowsReport("nobody", Sizes(FIGURES_SIZES, BARS, SPARK), cells=cells, orderings=orderings(cells))
     report.figures.append(Figure("histogram_speedup", 31, "×", bar=Bar(20, "at least")))
     report.figures.append(Figure("histogram_slide", 2, "ms", peer=62))
+    return report
+
+
+def finished(cells: Cells) -> dict[str, Any]:
+    report = report_of(cells)
     here = {"cores": 2, "memory_mb": 2048, "python": "3.11.2", "load_average_at_start": [0.5, 0, 0]}
     found: dict[str, Any] = json.loads(json.dumps(report.as_dict("windows", True, here)))
     return found
@@ -232,6 +238,21 @@ def _outside(text: str) -> list[str]:
         if not inside:
             kept.append(line)
     return kept
+
+
+def test_one_command_measures_and_makes_the_page(
+    cells: Cells, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "windows.md"
+    page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    benchmark = command.BENCHMARKS["windows"]._replace(run=lambda sizes: report_of(cells))
+    monkeypatch.setitem(command.BENCHMARKS, "windows", benchmark)
+    assert command.main(["windows", "--quick", "--page", str(page)]) == 0
+    printed = capsys.readouterr().out
+    assert "agrees" in printed
+    assert json.loads(printed.splitlines()[-1])["cells"] == cells.as_dicts()
+    assert "| `histogram_speedup` | 31 × | ≥ 20 | met |" in page.read_text(encoding="utf-8")
+    assert (tmp_path / "windows" / "figure7.svg").exists()
 
 
 def test_a_page_without_a_place_for_a_table_is_refused() -> None:

@@ -194,7 +194,17 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _VALUES: dict[str, list[Any]] = {
     "i": [None, -(10**9), -3, -1, 0, 0, 1, 2, 7, 1000, 1001, 2**31 - 1],
     "x": [None, 0.0, -0.0, 0.1, 0.1, 1.5, -2.5, 1e300, -1e-9, math.nan, math.inf, -math.inf],
-    "s": [None, "", "a", "aa", "é", "z", "Z", "a long one that is in no short buffer"],
+    "s": [
+        None,
+        "",
+        "a",
+        "aa",
+        "é",
+        "z",
+        "Z",
+        "a long one that is in no short buffer",
+        *(f"a{n:02}" for n in range(20)),
+    ],
     "d": [None, Decimal("-1.25"), Decimal("0.00"), Decimal("0.10"), Decimal("7.30"), Decimal("9999999.99")],
     "b": [None, True, False],
     "day": [None, dt.date(1969, 12, 31), dt.date(2026, 1, 1), dt.date(2026, 1, 2)],
@@ -211,8 +221,13 @@ def some_rows(count: int, chance: random.Random, begin: int = 1_000) -> list[Row
     for n in range(count):
         time += chance.choice(steps)
         row = {name: chance.choice(values) for name, values in few.items()}
-        rows.append({**row, "n": n, "t": time, "ts": _EPOCH + dt.timedelta(microseconds=time)})
+        rows.append(at_time({**row, "n": n}, time))
     return rows
+
+
+def at_time(row: Row, time: int) -> Row:
+    """The row at another time (µs)."""
+    return row | {"t": time, "ts": _EPOCH + dt.timedelta(microseconds=time)}
 
 
 def table_of(rows: list[Row]) -> pa.Table:
@@ -285,9 +300,10 @@ class Drive:
                 fault()
 
     def _axis(self) -> int:
-        offsets = [self._harness.offsets[name] for name in self._harness.operator.inputs]
-        unit = getattr(self._harness.operator, "unit", None) or self._harness.operator.inner.unit
-        return min(offset.row if unit == "rows" else offset.time for offset in offsets)
+        operator: Any = self._harness.operator
+        by_rows = getattr(operator, "inner", operator).unit == "rows"
+        offsets = [self._harness.offsets[name] for name in operator.inputs]
+        return min(offset.row if by_rows else offset.time for offset in offsets)
 
 
 def told(steps: Iterable[Step]) -> pa.Table:

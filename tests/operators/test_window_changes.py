@@ -14,7 +14,6 @@ from anabranch.operators.base import Operator
 from anabranch.operators.window_aggregate import WindowAggregate
 from anabranch.operators.window_changes import WindowChanges
 from anabranch.operators.window_rows import CHANGE, DELETE, INSERT
-from anabranch.operators.window_sets import WindowSetOperation
 from anabranch.testing import OperatorHarness
 from anabranch.testing.slt.small_tasks import small_tasks
 from tests.operators.oracle import (
@@ -25,6 +24,7 @@ from tests.operators.oracle import (
     Row,
     Step,
     answer,
+    at_time,
     bag,
     changes,
     in_order,
@@ -32,7 +32,7 @@ from tests.operators.oracle import (
     table_of,
     told,
 )
-from tests.operators.test_window_sets import OPERATIONS, bags, combined, side
+from tests.operators.test_window_sets import OPERATIONS, bags, combined, sets, side
 
 AGGREGATES: list[list[tuple[str, str | None]]] = [
     [("count", None), ("sum", "i")],
@@ -164,7 +164,7 @@ def test_changes_of_sets(
     chance = random.Random(seed)
     streams = {name: some_rows(n, chance, t) for name, n, t in zip(("a", "b"), counts, begins, strict=True)}
     left, right = (side(name, "time", *shape, columns) for name in streams)
-    op = WindowChanges(WindowSetOperation(*operation, left, right, tuple(columns), "_time"))
+    op = WindowChanges(sets(operation, left, right, columns))
     steps = play(op, streams, chance)
     sides = (bags(rows, "time", shape, steps[-1].after, columns) for rows in streams.values())
     check(steps, combined(operation, *sides), shape[1], len(columns))
@@ -173,7 +173,8 @@ def test_changes_of_sets(
 def test_stream_that_has_no_row_yet_but_a_heartbeat() -> None:
     """Its empty windows count: what the other stream has is told."""
     left, right = (side(name, "time", 20, 10, ["i"]) for name in ("a", "b"))
-    harness = OperatorHarness(WindowChanges(WindowSetOperation("union", False, left, right, ("i",), "_time")), {"a": STREAM, "b": STREAM})
+    op = WindowChanges(sets(("union", False), left, right, ["i"]))
+    harness = OperatorHarness(op, {"a": STREAM, "b": STREAM})
     harness.push("a", table_of([row | {"i": 1} for row in some_rows(1, random.Random(1), begin=1_003)]))
     harness.advance("a", 1_100)
     harness.advance("b", 1_015)
@@ -183,8 +184,7 @@ def test_stream_that_has_no_row_yet_but_a_heartbeat() -> None:
 
 
 def test_equal_answers_of_windows_that_follow_each_other_are_told_once() -> None:
-    rows = [row | {"b": True, "i": 4, "t": 10 * n, "ts": row["ts"]} for n, row in enumerate(some_rows(8, random.Random(2), 0))]
-    rows = [row | {"ts": rows[0]["ts"].fromtimestamp(row["t"] / 1e6, rows[0]["ts"].tzinfo)} for row in rows]
+    rows = [at_time(row, 10 * n) | {"b": True, "i": 4} for n, row in enumerate(some_rows(8, random.Random(2)))]
     harness = OperatorHarness(WindowChanges(aggregate("time", 10, 10, ["b"], [("sum", "i")])), {"in": STREAM})
     harness.push("in", table_of(rows))
     harness.advance("in", 1_000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import OrderedDict
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from anabranch.operators import window_ring, window_rows
 from anabranch.operators.window_rows import CHANGE, DELETE, WindowRows
 from anabranch.testing import OperatorHarness
 from anabranch.testing.slt.small_tasks import small_tasks
+from anabranch.windows.values import Domain
 from tests.operators.oracle import (
     SHAPES,
     STREAM,
@@ -86,6 +88,7 @@ def lose_ring() -> None:
     ring=st.sampled_from([None, None, "PLAIN", "AUX", "BW", "DB"]),
     begin=st.sampled_from([-50, 1_000, 1_700_000_000_000_000]),
     fewest_zeros=st.sampled_from([0, 1024]),
+    spacing=st.sampled_from([2, 1 << 32]),
 )
 def test_windows_in_full_equal_the_oracles(
     count: int,
@@ -98,13 +101,15 @@ def test_windows_in_full_equal_the_oracles(
     ring: str | None,
     begin: int,
     fewest_zeros: int,
+    spacing: int,
 ) -> None:
     chance = random.Random(seed)
     rows, order = some_rows(count, chance, begin), some_order(chance)
-    more = {"index": index, "ring": ring} if order else {}
+    more: Any = {"index": index, "ring": ring} if order else {}
     op = operator(unit, *shape, filter="ok" if where else None, order=order, limit=limit, **more)
     with small_tasks(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(window_ring, "_FEWEST_ZEROS", fewest_zeros)
+        patch.setattr(window_ring, "Domain", partial(Domain, spacing=spacing))
         drive = Drive(OperatorHarness(op, {"in": STREAM}), chance, every=(1, 1, 2, 3), faults=(lose_ring,))
         steps = drive.play({"in": rows}, beat=7)
     everything = windows(rows, unit, *shape, steps[-1].after, lambda row: not where or row["ok"] is True)
@@ -206,3 +211,20 @@ def test_ring_of_an_older_batch_takes_in_what_it_missed() -> None:
     twin.step()
     assert exact(rows_of(harness.answers())) == exact(rows_of(twin.answers()))
     window_rows.live_rings._kept = OrderedDict()
+
+
+@pytest.mark.parametrize("descending", [True, False])
+def test_words_that_crowd_between_two_others(descending: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every word comes before the last new one and after "a", so that all get new codes again and again."""
+    monkeypatch.setattr(window_ring, "_FEWEST_ZEROS", 0)
+    monkeypatch.setattr(window_ring, "Domain", partial(Domain, spacing=4))
+    rows = some_rows(600, random.Random(4))
+    for n, row in enumerate(rows):
+        row["s"] = ("a", f"a{600 - n:05}", f"z{600 - n:05}")[n % 3]
+    order = (("s", descending, False),)
+    harness = OperatorHarness(operator("rows", 96, 6, order=order, limit=40), {"in": STREAM})
+    harness.push("in", table_of(rows))
+    wanted = [
+        (end, shown(row)) for end, members in windows(rows, "rows", 96, 6, 600) for row in in_order(members, order, 40)
+    ]
+    assert exact(rows_of(harness.run(rows=17))) == exact(wanted)

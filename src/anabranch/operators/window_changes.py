@@ -93,10 +93,9 @@ class WindowChanges(Operator):
         for name in self.inputs:
             reader = inputs.readers[name]
             first = reader.read(reader.first_row(), reader.first_row() + 1, [reader.time_column])
-            if first.num_rows == 0:
-                return None
-            begun.append(integers(first.column(0))[0])
-        return self.inner.panes.next_end(int(min(begun)))
+            if first.num_rows:  # a stream without rows may still have reached a time
+                begun.append(integers(first.column(0))[0])
+        return self.inner.panes.next_end(int(min(begun))) if begun else None
 
     def _answers(self, start: Offsets, end: Offsets, inputs: Inputs) -> Iterator[tuple[int, pa.Table]]:
         """The answers of `inner`, window by window."""

@@ -181,7 +181,7 @@ def answers_of(operator: WindowAggregate, start: Offsets, end: Offsets, inputs: 
     """The answers of an aggregate from one offset to another, with the end of each row's window."""
     asked = dataclasses.replace(operator, columns=(*operator.columns, (END, "window_end")))
     stream = operator.stream
-    alone = Inputs({stream: inputs.readers[stream]}, inputs.scratch, inputs.work)
+    alone = dataclasses.replace(inputs, readers={stream: inputs.readers[stream]}, gathers=False)
     tasks = asked.plan({stream: start[stream]}, {stream: end[stream]}, alone, 1)
     batches = [batch for task in tasks for batch in asked.run(task, alone)]
     answers = pa.Table.from_batches(batches, asked.schema(alone))
