@@ -44,7 +44,7 @@ FULL = Sizes(
         distinct=(1_000, 10_000),
         effort=Effort(rounds=10, seconds=1.0),
     ),
-    BarSizes(windows=(100_000, 10_000_000), rounds=5, slides=100, peer_slides=5, flat_rows=4_000_000),
+    BarSizes(windows=(100_000, 10_000_000), rounds=5, slides=100, peer_slides=5, flat_rows=40_000_000),
     SparkSizes(
         median_rows=5_000_000,
         median_windows=((100_000, 1_000), (1_000_000, 10_000)),

@@ -100,7 +100,7 @@ def play(op: Operator, streams: dict[str, list[Row]], chance: random.Random) -> 
         return Drive(harness, chance, every=(1, 2, 3)).play(streams, beat=chance.choice([0, 7, 500]))
 
 
-@settings(max_examples=90)
+@settings(max_examples=50)
 @given(
     count=st.integers(1, 60),
     seed=st.integers(0, 2**32),
@@ -144,7 +144,7 @@ def test_changes_of_aggregates(
         check_rows(steps, answers, shape[1], len(names), rows)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     counts=st.tuples(st.integers(0, 40), st.integers(0, 40)),
     seed=st.integers(0, 2**32),

@@ -76,7 +76,7 @@ def lose_ring() -> None:
     window_rows.live_rings.clear()
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(
     count=st.integers(1, 60),
     seed=st.integers(0, 2**32),
@@ -124,7 +124,7 @@ def test_windows_in_full_equal_the_oracles(
         check_times(op, step.answer, rows)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(
     count=st.integers(1, 60),
     seed=st.integers(0, 2**32),

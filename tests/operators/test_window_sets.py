@@ -83,7 +83,7 @@ def by_time(table: pa.Table) -> dict[int, Bag]:
     return found
 
 
-@settings(max_examples=70)
+@settings(max_examples=50)
 @given(
     counts=st.tuples(st.integers(0, 40), st.integers(0, 40)),
     seed=st.integers(0, 2**32),
@@ -116,7 +116,7 @@ def test_two_streams_of_different_speed(
         assert by_time(step.answer) == wanted
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     count=st.integers(1, 60),
     seed=st.integers(0, 2**32),

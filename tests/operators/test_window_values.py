@@ -135,7 +135,7 @@ def one_process() -> Iterator[None]:
     window_values.live._kept = OrderedDict()
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(
     count=st.integers(1, 60),
     seed=st.integers(0, 2**32),
@@ -179,7 +179,7 @@ def test_every_way_of_cutting_gives_the_oracles_answer(
         check(op, rows_of(step.answer, 1 + len(keys) + len(aggregates)), wanted)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(
     count=st.integers(1, 60),
     seed=st.integers(0, 2**32),
@@ -371,6 +371,7 @@ def test_heartbeat_that_is_run_again_in_the_same_process() -> None:
     harness.replay()
 
 
+# Fails for INT: the middle of the range of -2^31 is below what the type holds, and cannot be cast to it.
 @pytest.mark.parametrize(("sql", "low", "high"), [("TINYINT", -(2**7), 2**7 - 1), ("INT", -(2**31), 2**31 - 1)])
 def test_approximate_percentile_of_the_ends_of_an_integer_type(sql: str, low: int, high: int) -> None:
     schema = StreamSchema.of({"v": sql, "ts": "TIMESTAMP"}, time="ts")
@@ -393,6 +394,7 @@ def test_silence_costs_nothing(storage: str | None) -> None:
     assert time.process_time() - before < 5
 
 
+# Fails without a hint: SortedRuns.rekey meets, in merged lists half evicted, codes that the Domain has forgotten.
 @pytest.mark.parametrize("index", [None, "T", "H"])
 @pytest.mark.parametrize("keys", [[], ["b"]])
 def test_words_that_crowd_between_two_others(index: str | None, keys: list[str]) -> None:

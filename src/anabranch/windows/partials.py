@@ -27,9 +27,11 @@ class Shelf:
     """Entries of many nodes, found by node."""
 
     def __init__(self) -> None:
-        self._place: dict[int, tuple[int, int, int]] = {}
         self._tables: dict[int, pa.Table] = {}
         self._next = 0
+        self._places = np.empty((0, 4), np.int64)
+        """By node: the node, and of its entries the number of the table, the first, and the one after the last."""
+        self._added: list[NDArray[np.int64]] = []
 
     def add(self, table: pa.Table) -> None:
         nodes = one_array(table.column("node")).to_numpy()
@@ -37,37 +39,46 @@ class Shelf:
             return
         first = np.flatnonzero(np.diff(nodes, prepend=nodes[0] - 1))
         last = np.append(first[1:], len(nodes))
-        number, self._next = self._next, self._next + 1
-        self._tables[number] = table
-        for node, low, high in zip(nodes[first].tolist(), first.tolist(), last.tolist(), strict=True):
-            self._place[node] = (number, low, high)
-
-    def has(self, nodes: Nodes) -> NDArray[np.bool_]:
-        """Which of the nodes hold any entry."""
-        return np.fromiter((node in self._place for node in nodes.tolist()), np.bool_, len(nodes))
+        self._added.append(np.column_stack([nodes[first], np.full(len(first), self._next), first, last]))
+        self._tables[self._next] = table
+        self._next += 1
 
     def forget_before(self, pane: int) -> None:
         """Drop the nodes that begin before a pane."""
-        nodes = np.fromiter(self._place, np.int64, len(self._place))
-        for node in nodes[node_start(nodes) < pane].tolist():
-            del self._place[node]
-        used = {number for number, _, _ in self._place.values()}
+        places = self._by_node()
+        self._places = places[node_start(places[:, 0]) >= pane]
+        used = set(np.unique(self._places[:, 1]).tolist())
         self._tables = {number: table for number, table in self._tables.items() if number in used}
 
     def gather(self, nodes: Nodes) -> tuple[list[pa.Table], NDArray[np.int64], NDArray[np.int64]]:
         """The entries of distinct nodes as few slices, and where each node's entries begin and end in them."""
+        places = self._by_node()
         first, last = np.zeros(len(nodes), np.int64), np.zeros(len(nodes), np.int64)
-        found = sorted((self._place[n], i) for i, n in enumerate(nodes.tolist()) if n in self._place)
-        slices: list[tuple[int, int, int]] = []
-        at = 0
-        for (number, low, high), i in found:
-            first[i], last[i] = at, at + high - low
-            at += high - low
-            if slices and slices[-1][0] == number and slices[-1][2] == low:
-                slices[-1] = (number, slices[-1][1], high)
-            else:
-                slices.append((number, low, high))
-        return [self._tables[number].slice(low, high - low) for number, low, high in slices], first, last
+        if len(places) == 0:
+            return [], first, last
+        at = np.minimum(np.searchsorted(places[:, 0], nodes), len(places) - 1)
+        found = np.flatnonzero(places[at, 0] == nodes)
+        if len(found) == 0:
+            return [], first, last
+        table, low, high = places[at[found], 1:].T
+        order = np.lexsort((low, table))
+        found, table, low, high = found[order], table[order], low[order], high[order]
+        ends = np.cumsum(high - low)
+        first[found], last[found] = ends - (high - low), ends
+        cuts = np.flatnonzero((np.diff(table, prepend=-1) != 0) | (low != np.append(-1, high[:-1])))
+        slices = zip(
+            table[cuts].tolist(), low[cuts].tolist(), high[np.append(cuts[1:], len(high)) - 1].tolist(), strict=True
+        )
+        return [self._tables[number].slice(begin, end - begin) for number, begin, end in slices], first, last
+
+    def _by_node(self) -> NDArray[np.int64]:
+        """All places in the order of nodes; of a node that was added twice the last one."""
+        if self._added:
+            places = np.concatenate([self._places, *self._added])
+            places = places[np.argsort(places[:, 0], kind="stable")]
+            self._places = places[np.append(np.diff(places[:, 0]) != 0, True)]
+            self._added = []
+        return self._places
 
 
 @dataclass(frozen=True)
