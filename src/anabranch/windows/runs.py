@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import tempfile
 from collections import deque
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,8 +155,8 @@ class SortedRuns:
         return found
 
     def codes(self) -> Codes:
-        """All codes in the window, ascending."""
-        parts = [self._codes[run.start : run.start + run.length] for run in self._basic()]
+        """All codes in any list, ascending; longer lists may hold some that have left the window."""
+        parts = [self._codes[run.start : run.start + run.length] for run in self._runs.values()]
         return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
 
     @property
@@ -165,9 +164,6 @@ class SortedRuns:
         return int(self._codes.nbytes + self._groups.nbytes + self._before.nbytes + self._total.nbytes)
 
     # -- lists -----------------------------------------------------------------------------------
-
-    def _basic(self) -> Iterator[_Run]:
-        return (run for (level, _), run in self._runs.items() if level == 0)
 
     def _lists(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The lists that together hold the window."""

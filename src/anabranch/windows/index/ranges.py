@@ -136,7 +136,9 @@ class _RelativeRanges(Ranges):
         lows, highs = self._whole_limits(labels)
         with np.errstate(invalid="ignore"):
             rounded = _integers(np.rint(_doubles(middles)))
-        return np.clip(rounded, lows, np.maximum(highs - 1, lows))
+        within = np.clip(rounded, lows, np.maximum(highs - 1, lows))
+        least, most = _limits_of(self.domain.type)
+        return np.clip(within, least, most)
 
     def _limits(self, label: int) -> tuple[int, int]:
         if self._whole:
@@ -148,6 +150,12 @@ class _RelativeRanges(Ranges):
         """The first integer of each range and the first one after it."""
         low, high = _doubles(labels << self._shift), _doubles((labels + 1) << self._shift)
         return _integers(np.ceil(low)), _integers(np.ceil(high))
+
+
+def _limits_of(type_: pa.DataType) -> tuple[int, int]:
+    """The smallest and the largest integer of a type."""
+    info = np.iinfo(type_.to_pandas_dtype())
+    return int(info.min), int(info.max)
 
 
 def _doubles(codes: Codes) -> NDArray[np.float64]:
