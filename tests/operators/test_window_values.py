@@ -371,7 +371,6 @@ def test_heartbeat_that_is_run_again_in_the_same_process() -> None:
     harness.replay()
 
 
-# Fails for SMALLINT and INT: the middle of the range of the smallest number is below what the type holds.
 @pytest.mark.parametrize(("sql", "bits"), [("TINYINT", 7), ("SMALLINT", 15), ("INT", 31), ("BIGINT", 63)])
 def test_approximate_percentile_of_the_ends_of_an_integer_type(sql: str, bits: int) -> None:
     low, high = -(2**bits), 2**bits - 1
@@ -395,7 +394,6 @@ def test_silence_costs_nothing(storage: str | None) -> None:
     assert time.process_time() - before < 5
 
 
-# Fails without a hint: SortedRuns.rekey meets, in merged lists half evicted, codes that the Domain has forgotten.
 @pytest.mark.parametrize("index", [None, "T", "H"])
 @pytest.mark.parametrize("keys", [[], ["b"]])
 def test_words_that_crowd_between_two_others(index: str | None, keys: list[str]) -> None:

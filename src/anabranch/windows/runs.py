@@ -80,6 +80,7 @@ class SortedRuns:
     def attach(self, number: int, codes: Codes, groups: Groups) -> None:
         """Add tuples of a basic window that is not older than any before."""
         if (0, number) in self._runs:  # the rest of one that came in pieces
+            self._unmerge(number)
             run = self._runs.pop((0, number))
             self._live -= run.length + 1
             self._add((0, number), *merge_lists(*self._arrays(run), *_frozen(_sorted(codes, groups))))
@@ -91,6 +92,12 @@ class SortedRuns:
         self._high = number + 1
         self._count(groups)
         self._cover = None
+
+    def _unmerge(self, number: int) -> None:
+        """Let go merged lists that hold the newest basic window, which has become another."""
+        for level, numbers in enumerate(self._numbers[1:], start=1):
+            if numbers and numbers[-1] == number // FAN**level:
+                self._live -= self._runs.pop((level, numbers.pop())).length + 1
 
     def evict(self, before: int) -> None:
         """Let go the basic windows before one, and merged lists of nothing else."""
