@@ -132,9 +132,8 @@ class WindowPair:
         counts: NDArray[np.int64] = combine(left, right)
         nodes, counts = nodes[counts > 0], counts[counts > 0]
         if isinstance(self._index, GroupedIndex):
-            bounds = [self._index.ranges.bounds(label) for label in self._index.key(nodes).tolist()]
-            lows, highs = (pa.array([b[i] for b in bounds], self.domain.type) for i in (0, 1))
-            ranges = pa.table({"low": lows, "high": highs})
+            lows, highs = self._index.ranges.limits(self._index.key(nodes))
+            ranges = pa.table({"low": self.domain.decode(lows), "high": self.domain.decode(highs)})
             return ranges.append_column("count", pa.array(counts)) if all_ else ranges
         values = self.domain.decode(self._index.key(nodes))
         return pa.table({"value": values, "count": counts}) if all_ else values

@@ -61,8 +61,8 @@ class Ranges(ABC):
         """The codes that stand for ranges."""
 
     @abstractmethod
-    def _limits(self, label: int) -> tuple[int, int]:
-        """The codes of the smallest value of a range, and of the smallest one above it."""
+    def limits(self, labels: NDArray[np.int64]) -> tuple[Codes, Codes]:
+        """The codes of the smallest value of each range, and of the smallest one above it."""
 
     def __init__(self, type_: pa.DataType) -> None:
         self.domain = Domain(type_)
@@ -71,7 +71,7 @@ class Ranges(ABC):
 
     def bounds(self, label: int) -> tuple[Any, Any]:
         """The values low ≤ v < high of a range."""
-        low, high = self.domain.decode(np.array(self._limits(int(label)), np.int64)).to_pylist()
+        low, high = self.domain.decode(np.concatenate(self.limits(np.array([label], np.int64)))).to_pylist()
         return low, high
 
     def draw(self, label: int) -> str:
@@ -102,8 +102,8 @@ class _EqualRanges(Ranges):
     def middles(self, labels: NDArray[np.int64]) -> Codes:
         return self._middles[labels]
 
-    def _limits(self, label: int) -> tuple[int, int]:
-        return int(self._starts[label]), int(self._starts[label + 1])
+    def limits(self, labels: NDArray[np.int64]) -> tuple[Codes, Codes]:
+        return self._starts[labels], self._starts[labels + 1]
 
 
 class _RelativeRanges(Ranges):
@@ -133,21 +133,17 @@ class _RelativeRanges(Ranges):
         middles[low == below] = ~_INFINITY
         if not self._whole:
             return middles
-        lows, highs = self._whole_limits(labels)
+        lows, highs = self.limits(labels)
         with np.errstate(invalid="ignore"):
             rounded = _integers(np.rint(_doubles(middles)))
         within = np.clip(rounded, lows, np.maximum(highs - 1, lows))
         least, most = _limits_of(self.domain.type)
         return np.clip(within, least, most)
 
-    def _limits(self, label: int) -> tuple[int, int]:
-        if self._whole:
-            low, high = self._whole_limits(np.array([label]))
-            return int(low[0]), int(high[0])
-        return label << self._shift, (label + 1) << self._shift
-
-    def _whole_limits(self, labels: NDArray[np.int64]) -> tuple[Codes, Codes]:
-        """The first integer of each range and the first one after it."""
+    def limits(self, labels: NDArray[np.int64]) -> tuple[Codes, Codes]:
+        if not self._whole:
+            return labels << self._shift, (labels + 1) << self._shift
+        # The first integer of each range and the first one after it.
         low, high = _doubles(labels << self._shift), _doubles((labels + 1) << self._shift)
         return _integers(np.ceil(low)), _integers(np.ceil(high))
 
