@@ -22,7 +22,7 @@ from anabranch.windows.panes import Nodes, Panes, children, node_end, node_start
 from anabranch.windows.partials import Shelf
 from anabranch.windows.scratch import Scratch
 
-_ROWS_PER_READ = 1 << 19
+_ROWS_PER_READ = 1 << 21
 _ROWS_PER_BATCH = 1 << 17
 
 
