@@ -18,20 +18,19 @@ from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
-from anabranch.errors import QueryError
-from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, LogReader, Offset, Offsets, Operator, Task
+from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, LogReader, Offset, Offsets, Task
 from anabranch.operators.window_explain import explain_delay, explain_values, is_of_values, measure
 from anabranch.operators.window_program import ROW_TIME, Program, bind_program, gather
 from anabranch.operators.window_run import Share, WindowRun
 from anabranch.operators.window_values import Hints
-from anabranch.windows.panes import Panes
+from anabranch.operators.windowed import WindowedOperator
 
 ROWS_PER_TASK = 500_000
 """A batch is cut into tasks only if each gets about this many rows."""
 
 
 @dataclass(frozen=True)
-class WindowAggregate(Operator):
+class WindowAggregate(WindowedOperator):
     """Aggregates of `stream` per window and group.
 
     `size` and `slide` are microseconds or rows; `keys` are (name, SQL), `aggregates` are (name,
@@ -55,21 +54,6 @@ class WindowAggregate(Operator):
     limit: int | None = None
     index: str | None = None
     storage: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.size <= 0 or self.slide <= 0:
-            raise QueryError(
-                "WINDOW_SIZE_INVALID",
-                f"a window of size {self.size} and slide {self.slide} was asked for, both must be above 0",
-            )
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.stream,)
-
-    @property
-    def panes(self) -> Panes:
-        return Panes(self.size, self.slide)
 
     def schema(self, inputs: Inputs) -> pa.Schema:
         return self._program(inputs).schema
@@ -140,18 +124,6 @@ class WindowAggregate(Operator):
         return _bound(self, reader.schema, reader.time_column)
 
     # -- what it has reached, needs and keeps ------------------------------------------------------
-
-    def reached(self, end: Offsets) -> int:
-        """For windows of time the end of the next window: no answer comes before that."""
-        at = end[self.stream]
-        if self.unit == "rows" or at.time == MIN_TIME:
-            return at.time
-        return self.panes.next_end(at.time)
-
-    def current(self, reached: int, newest: int, every: int = 1) -> int:
-        """The newest window; for windows of time also when it holds nothing any more."""
-        step = self.slide * every
-        return newest if self.unit == "rows" else (reached - self.slide) // step * step
 
     def needs(self, at: Offsets) -> dict[str, Floor]:
         """The panes of every window that is not yet answered."""

@@ -16,17 +16,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anabranch.errors import QueryError
 from anabranch.kernels.values import integers, one_array
-from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, LogReader, Offset, Offsets, Operator, Task
+from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, LogReader, Offset, Offsets, Task
 from anabranch.operators.columns import Bound, bind, columns_of, project
 from anabranch.operators.live import Live
 from anabranch.operators.ordering import ranks
 from anabranch.operators.window_explain import explain_delay, measure
 from anabranch.operators.window_program import WINDOW_END, WINDOW_START, kept_rows
 from anabranch.operators.window_ring import WindowRing
+from anabranch.operators.windowed import WindowedOperator
 from anabranch.schema import TIME_TYPE
-from anabranch.windows.panes import Panes
 
 CHANGE = "_change"
 INSERT, DELETE = "insert", "delete"
@@ -37,7 +36,7 @@ live_rings: Live[WindowRing] = Live()
 
 
 @dataclass(frozen=True)
-class WindowRows(Operator):
+class WindowRows(WindowedOperator):
     """Rows of `stream` per window.
 
     `columns` are (name, SQL over the stream's columns, window_start and window_end). If `time` is
@@ -61,21 +60,6 @@ class WindowRows(Operator):
     index: str | None = None
     storage: str | None = None
     ring: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.size <= 0 or self.slide <= 0:
-            raise QueryError(
-                "WINDOW_SIZE_INVALID",
-                f"a window of size {self.size} and slide {self.slide} was asked for, both must be above 0",
-            )
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.stream,)
-
-    @property
-    def panes(self) -> Panes:
-        return Panes(self.size, self.slide)
 
     @property
     def ordered_by_ring(self) -> bool:
@@ -111,14 +95,6 @@ class WindowRows(Operator):
         return _bound(self, reader.schema, reader.time_column)
 
     # -- what it has reached, needs and keeps ------------------------------------------------------
-
-    def reached(self, end: Offsets) -> int:
-        at = end[self.stream]
-        return at.time if self.unit == "rows" or at.time == MIN_TIME else self.panes.next_end(at.time)
-
-    def current(self, reached: int, newest: int, every: int = 1) -> int:
-        step = self.slide * every
-        return newest if self.unit == "rows" else (reached - self.slide) // step * step
 
     def first_axis(self, begin: int) -> int:
         """Where the rows begin that an answer after `begin` may hold, or tell the end of."""

@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from anabranch.log.storage import Storage
+from anabranch.operators.pace import PACE, Pace
 from anabranch.schema import sql_type
 
 FORMAT = "anabranch"
@@ -49,6 +51,11 @@ class SourceOptions:
     window_memory_bytes: int = 1 << 30
     ends: dict[str, list[int]] = field(default_factory=dict)
     """For one-time reads: up to where each stream is read, so that all tasks see the same rows."""
+
+    def current_pace(self) -> Pace:
+        """How many windows are answered now: what was said last, even while the query runs."""
+        said = Storage(self.pace).read_json(PACE) if self.pace else None
+        return Pace(**said) if said else Pace(self.every, self.every_at_most)
 
     def to_options(self) -> dict[str, str]:
         return {"anabranch": json.dumps(asdict(self))}

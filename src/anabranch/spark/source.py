@@ -30,7 +30,6 @@ from anabranch.log.storage import Storage
 from anabranch.log.stream import INFO
 from anabranch.operators import operator_from_json
 from anabranch.operators.base import Inputs, Operator, Task, Work
-from anabranch.operators.pace import PACE, Pace
 from anabranch.spark.options import FORMAT, SourceOptions
 from anabranch.spark.staging import ENVELOPE_DDL, seal
 
@@ -135,7 +134,7 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
         row, at = max(begin.row, end.row), max(begin.time, end.time)
         if (row, at) == (begin.row, begin.time):
             return begin
-        return Offset(row, at, pace_of(self._options).next(begin.every, waiting, most or waiting))
+        return Offset(row, at, self._options.current_pace().next(begin.every, waiting, most or waiting))
 
     def reportLatestOffset(self) -> dict[str, Any]:
         return _to_json(self._ends())
@@ -162,10 +161,6 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
 
         Spark asks again soon anyway, but each of its rounds costs more than a look at a directory.
         """
-        if len(begin) == 1:
-            ((name, offset),) = begin.items()
-            reader = open_reader(self._options.streams[name])
-            return {name: reader.wait(Offset(offset.row, offset.time), self._options.poll_ms / 1000)}
         deadline = time.monotonic() + self._options.poll_ms / 1000
         while True:
             ends = self._ends()
@@ -200,12 +195,6 @@ def _freeze_once() -> None:
     """
     gc.collect()
     gc.freeze()
-
-
-def pace_of(options: SourceOptions) -> Pace:
-    """How many windows are answered now: what was said last, even while the query runs."""
-    said = Storage(options.pace).read_json(PACE) if options.pace else None
-    return Pace(**said) if said else Pace(options.every, options.every_at_most)
 
 
 def _operator(text: str) -> Operator:

@@ -22,7 +22,6 @@ from anabranch.log import Storage, StreamReader
 from anabranch.log.offset import Offset
 from anabranch.operators import operator_from_json
 from anabranch.operators.base import Inputs, Work
-from anabranch.operators.pace import PACE, Pace
 from anabranch.spark.options import SourceOptions
 from anabranch.testing.harness import Workers, run_batch, same
 
@@ -209,10 +208,6 @@ class LocalRunning:
             return {name: Offset(reader.first_row()) for name, reader in self._readers.items()}
         return {name: Offset(*offset) for name, offset in saved.items()}
 
-    def _pace(self) -> Pace:
-        said = Storage(self._options.pace).read_json(PACE) if self._options.pace else None
-        return Pace(**said) if said else Pace(self._options.every, self._options.every_at_most)
-
     def _ends(self, start: dict[str, Offset]) -> dict[str, Offset]:
         ends = {}
         for name, reader in self._readers.items():
@@ -222,5 +217,7 @@ class LocalRunning:
                 end = reader.offset_at(begin.row + most, end)
             row, time = max(begin.row, end.row), max(begin.time, end.time)
             moved = (row, time) != (begin.row, begin.time)
-            ends[name] = Offset(row, time, self._pace().next(begin.every, waiting, most)) if moved else begin
+            ends[name] = (
+                Offset(row, time, self._options.current_pace().next(begin.every, waiting, most)) if moved else begin
+            )
         return ends
