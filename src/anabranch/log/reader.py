@@ -47,6 +47,11 @@ class StreamReader:
     def skew_us(self) -> int:
         return self.info.skew_us
 
+    @property
+    def identity(self) -> str:
+        """The same for readers of the same rows only: a stream that was made anew has another one."""
+        return f"{self._storage.address}@{self._made}"
+
     # -- how far the stream has come ---------------------------------------------------------
 
     def refresh(self) -> None:

@@ -15,12 +15,15 @@ from anabranch.log.stream import StreamInfo
 HOLDS = "holds"
 
 
-def hold(stream: Storage, holder: str, row: int | None, time: int | None) -> None:
-    """Say that rows numbered `row` and up, and rows from `time` on, are still needed by `holder`."""
+def hold(stream: Storage, holder: str, row: int | None, time: int | None, before: int = 0) -> None:
+    """Say that rows numbered `row` and up, and rows from `time` on, are still needed by `holder`.
+
+    `before`: and as many rows more.
+    """
     holds = stream.child(HOLDS)
     if not holds.exists():
         holds.make()
-    holds.write_json(quote(holder, safe=""), {"row": row, "time": time}, durable=False)
+    holds.write_json(quote(holder, safe=""), {"row": row, "time": time, "before": before}, durable=False)
 
 
 def let_go(stream: Storage, holder: str) -> None:
@@ -38,8 +41,11 @@ def apply(stream: Storage, segments: Storage, info: StreamInfo) -> list[Segment]
     holds = stream.child(HOLDS)
     for name in holds.files():
         needed = holds.read_json(name) or {}
-        row = min(row, row if needed.get("row") is None else needed["row"])
+        row = min(row, row if needed.get("row") is None else needed["row"] - needed.get("before", 0))
         time = min(time, time if needed.get("time") is None else needed["time"])
+        if needed.get("before") and needed.get("time") is not None:
+            first = next((s.first for s in kept if s.time_last >= needed["time"]), kept[-1].end)
+            row = min(row, first - needed["before"])
     gone = []
     for segment in kept:
         if segment.end > row or segment.time_last >= time:

@@ -17,7 +17,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from anabranch.log.offset import MIN_TIME, Offset
 
@@ -39,6 +41,11 @@ class LogReader(Protocol):
     @property
     def skew_us(self) -> int:
         """How much later than newer rows a row may come."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """The same for readers of the same rows only."""
         ...
 
     def read(self, start: int, end: int, columns: list[str] | None = None) -> pa.Table:
@@ -63,6 +70,15 @@ class Work:
     rows_thrown: int = 0
     scratch_rows: int = 0
     scratch_bytes: int = 0
+    found: float = 0.0
+    """Results of an approximate join, and how many there would have been without shedding, as estimated."""
+    expected: float = 0.0
+
+    def count(self, completeness: NDArray[np.float64] | None, results: int) -> None:
+        """Take in results with their estimated completeness."""
+        if completeness is not None:
+            self.found += results
+            self.expected += float((1 / np.maximum(completeness, 1e-9)).sum())
 
     def add(self, other: Work) -> None:
         """Running totals add up; the size of the scratch is a level, so the newest one counts."""
@@ -71,6 +87,8 @@ class Work:
         self.rows_thrown += other.rows_thrown
         self.scratch_rows = max(self.scratch_rows, other.scratch_rows)
         self.scratch_bytes = max(self.scratch_bytes, other.scratch_bytes)
+        self.found += other.found
+        self.expected += other.expected
 
 
 @dataclass(frozen=True)
@@ -98,11 +116,12 @@ class Task:
 class Floor(NamedTuple):
     """Which rows of a stream are still needed: those numbered `row` and up, and those from `time` (µs) on.
 
-    None says nothing: `Floor(row=n)` needs nothing older than row n.
+    None says nothing: `Floor(row=n)` needs nothing older than row n. `before`: as many rows more.
     """
 
     row: int | None = None
     time: int | None = None
+    before: int = 0
 
 
 @dataclass(frozen=True)

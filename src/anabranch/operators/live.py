@@ -7,8 +7,9 @@ that of another batch, makes it again or takes in what is missing.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import OrderedDict
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 _MOST_BYTES = 1 << 30
 
@@ -21,6 +22,15 @@ class _Sized(Protocol):
 T = TypeVar("T", bound=_Sized)
 
 
+_all: weakref.WeakSet[Live[Any]] = weakref.WeakSet()
+
+
+def forget_all() -> None:
+    """Lose whatever operators remember, as a process does that ends."""
+    for each in list(_all):
+        each.clear()
+
+
 class Live(Generic[T]):
     """Things that wait for their query's next batch, those used last, up to a number of bytes.
 
@@ -30,6 +40,7 @@ class Live(Generic[T]):
     def __init__(self) -> None:
         self._kept: OrderedDict[str, T] = OrderedDict()
         self._lock = threading.Lock()
+        _all.add(self)
 
     def take(self, name: str) -> T | None:
         with self._lock:

@@ -16,6 +16,7 @@ class _FewRows:
 
     time_column = "ts"
     skew_us = 0
+    identity = "a few rows"
     table = pa.table(
         {
             "key": [str(i % 2) for i in range(_ROWS)],

@@ -151,7 +151,7 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
             return
         offsets = _from_json(end)
         for name, floor in self._operator.needs(offsets).items():
-            retention.hold(Storage(self._options.streams[name]), self._options.holder, floor.row, floor.time)
+            retention.hold(Storage(self._options.streams[name]), self._options.holder, *floor)
 
     def _ends(self) -> dict[str, Offset]:
         return {name: open_reader(path).end() for name, path in self._options.streams.items()}

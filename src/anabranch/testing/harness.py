@@ -23,6 +23,7 @@ from anabranch.log.offset import MIN_TIME, Offset
 from anabranch.log.stream import StreamInfo
 from anabranch.operators import operator_from_json
 from anabranch.operators.base import Floor, Inputs, LogReader, Offsets, Operator, Work
+from anabranch.operators.live import forget_all
 from anabranch.schema import StreamSchema
 from anabranch.settings import Settings
 from anabranch.testing.clock import ManualClock
@@ -125,6 +126,7 @@ class OperatorHarness:
             log.reopen()
 
     def _move_scratch(self, *, copy: bool) -> None:
+        forget_all()
         fresh = tempfile.TemporaryDirectory(prefix="anabranch-harness-")
         if copy:
             shutil.copytree(self.scratch, fresh.name, dirs_exist_ok=True)
@@ -213,6 +215,10 @@ class _Guarded:
     def skew_us(self) -> int:
         return self._reader.skew_us
 
+    @property
+    def identity(self) -> str:
+        return self._reader.identity
+
     def read(self, start: int, end: int, columns: list[str] | None = None) -> pa.Table:
         if start < end and start < self._least(end):
             raise ContractBroken(f"row {start} is read, and was said not to be needed ({self._floor})")
@@ -222,7 +228,7 @@ class _Guarded:
         rows = [] if self._floor.row is None else [self._floor.row]
         if self._floor.time is not None:
             rows.append(self._reader.row_at_time(self._floor.time, end))
-        return min(rows, default=0)
+        return max(min(rows, default=0) - self._floor.before, 0)
 
     def row_at_time(self, time: int, end: int) -> int:
         return self._reader.row_at_time(time, end)

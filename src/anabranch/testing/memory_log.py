@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ class MemoryLog:
         self._schema = schema
         self._table: pa.Table = schema.arrow.empty_table()
         self._times = np.zeros(0, np.int64)
+        self._identity = f"memory {uuid.uuid4()}"
 
     @property
     def schema(self) -> pa.Schema:
@@ -37,6 +39,10 @@ class MemoryLog:
     @property
     def skew_us(self) -> int:
         return 0
+
+    @property
+    def identity(self) -> str:
+        return self._identity
 
     def append(self, data: Any) -> int:
         """Add rows, which must not be older than those before; gives the number of rows so far."""

@@ -1,0 +1,151 @@
+"""Where values belong in sorted arrays, found from where the one before belonged."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anabranch.kernels.compiled import compiled
+
+
+@compiled
+def first_at_least(ordered, wanted, shift, out):  # type: ignore[no-untyped-def]
+    """For each `wanted` + `shift` the first place in `ordered` whose value is not below it.
+
+    What is wanted hardly changes from one to the next, so the search gallops from the last place.
+    """
+    size = len(ordered)
+    at = 0
+    for i in range(len(wanted)):
+        value = wanted[i] + shift
+        if at > 0 and ordered[at - 1] >= value:
+            step, high = 1, at - 1
+            while high - step >= 0 and ordered[high - step] >= value:
+                high -= step
+                step *= 2
+            low = max(high - step, -1)
+        else:
+            step, low = 1, at - 1
+            while low + step < size and ordered[low + step] < value:
+                low += step
+                step *= 2
+            high = min(low + step, size)
+        while high - low > 1:
+            middle = (low + high) >> 1
+            if ordered[middle] < value:
+                low = middle
+            else:
+                high = middle
+        at = high
+        out[i] = at
+
+
+@compiled
+def pairs_in_ranges(state, low, high, rows, out_probes, out_rows):  # type: ignore[no-untyped-def]
+    """Pairs of a probe and each of `rows` (ascending) with low[p] ≤ row < high[p], newest first.
+
+    Goes on from `state`, (probe, place among the rows or -1, a place to search from), and stops when
+    the output is full; gives the number of pairs.
+    """
+    probe, cursor, hint = state[0], state[1], state[2]
+    room, found, size = len(out_rows), 0, len(rows)
+    while probe < len(low):
+        least, most = low[probe], high[probe]
+        if cursor < -1:
+            while hint < size and rows[hint] < most:
+                hint += 1
+            while hint > 0 and rows[hint - 1] >= most:
+                hint -= 1
+            cursor = hint - 1
+        while cursor >= 0 and rows[cursor] >= least:
+            if found == room:
+                state[0], state[1], state[2] = probe, cursor, hint
+                return found
+            out_probes[found] = probe
+            out_rows[found] = rows[cursor]
+            found += 1
+            cursor -= 1
+        cursor = -2
+        probe += 1
+    state[0], state[1], state[2] = probe, cursor, hint
+    return found
+
+
+@compiled
+def pairs_in_blocks(  # type: ignore[no-untyped-def]
+    state, low, high, least_value, most_value, values, rows, bounds, first_rows, out_probes, out_rows
+):
+    """Pairs of a probe and a row with low[p] ≤ row < high[p] and a value from least_value[p] to most_value[p].
+
+    Rows stand in blocks (`bounds`), ordered by value inside; `first_rows` is the smallest row of each
+    block, ascending. Goes on from `state`, (probe, block or -1, place in it), and stops when the output
+    is full; gives the number of pairs.
+    """
+    probe, block, place = state[0], state[1], state[2]
+    room, found, blocks = len(out_rows), 0, len(first_rows)
+    while probe < len(low):
+        if block < 0:
+            left, right = 0, blocks
+            while left < right:
+                middle = (left + right) >> 1
+                if first_rows[middle] < high[probe]:
+                    left = middle + 1
+                else:
+                    right = middle
+            block, place = left - 1, -1
+        while block >= 0:
+            begin, end = bounds[block], bounds[block + 1]
+            if place < 0:
+                left, right = begin, end
+                while left < right:
+                    middle = (left + right) >> 1
+                    if values[middle] < least_value[probe]:
+                        left = middle + 1
+                    else:
+                        right = middle
+                place = left
+            while place < end and values[place] <= most_value[probe]:
+                row = rows[place]
+                if low[probe] <= row < high[probe]:
+                    if found == room:
+                        state[0], state[1], state[2] = probe, block, place
+                        return found
+                    out_probes[found] = probe
+                    out_rows[found] = row
+                    found += 1
+                place += 1
+            if first_rows[block] <= low[probe]:
+                break
+            block -= 1
+            place = -1
+        block = -1
+        probe += 1
+    state[0], state[1], state[2] = probe, block, place
+    return found
+
+
+@compiled
+def sorted_by_time(times, order, scratch):  # type: ignore[no-untyped-def]
+    """Order `order` by the times it points at, stable (radix sort); `scratch` is of the same size."""
+    size = len(order)
+    least, most = times[0], times[0]
+    for i in range(size):
+        least = min(least, times[i])
+        most = max(most, times[i])
+    span = np.uint64(most - least)
+    shift = np.uint64(0)
+    counts = np.zeros(2049, np.int64)
+    while (span >> shift) > 0:
+        counts[:] = 0
+        for i in range(size):
+            counts[np.int64((np.uint64(times[order[i]] - least) >> shift) & np.uint64(2047)) + 1] += 1
+        for i in range(2048):
+            counts[i + 1] += counts[i]
+        for i in range(size):
+            digit = np.int64((np.uint64(times[order[i]] - least) >> shift) & np.uint64(2047))
+            scratch[counts[digit]] = order[i]
+            counts[digit] += 1
+        for i in range(size):
+            order[i] = scratch[i]
+        shift += np.uint64(11)
+        if shift >= np.uint64(64):
+            break

@@ -1,0 +1,132 @@
+"""Rows chained by key, newest first: the hash table of a window join.
+
+Entries stand in a ring in the order they came; each points back to the one before it in its
+bucket. What is old is overwritten when the ring comes round, and a chain is left as soon as it
+leads to rows before the window, so nothing is ever deleted: buckets that are rarely probed cost
+nothing (M. A. Hammad et al., 2002, §6.2.3, clean them by a routine of their own).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anabranch.kernels.compiled import compiled
+
+TOP, PROBE, CURSOR, NEXT = range(4)
+"""Places in the state of a join: entries made so far, the probe it is at, the entry of its chain, the next row."""
+
+_FIBONACCI = 0x9E3779B97F4A7C15
+
+
+@compiled
+def _bucket(key, shift):  # type: ignore[no-untyped-def]
+    return np.int64((np.uint64(key) * np.uint64(_FIBONACCI)) >> np.uint64(shift))
+
+
+@compiled
+def chain(heads, keys, rows, back, shift, state, new_keys, new_rows, low, high):  # type: ignore[no-untyped-def]
+    """Enter the rows at places low ≤ i < high of `new_keys` and `new_rows`."""
+    mask = len(keys) - 1
+    top = state[TOP]
+    for i in range(low, high):
+        key = new_keys[i]
+        bucket = _bucket(key, shift)
+        slot = top & mask
+        keys[slot] = key
+        rows[slot] = new_rows[i]
+        behind = top - heads[bucket]
+        back[slot] = behind if behind <= mask else 0
+        heads[bucket] = top
+        top += 1
+    state[TOP] = top
+
+
+@compiled
+def join_chains(  # type: ignore[no-untyped-def]
+    heads, keys, rows, back, shift, state, new_keys, new_rows, probe_keys, low, high, out_probes, out_rows
+):
+    """Pairs of a probe and an entered row with its key and low[p] ≤ row < high[p].
+
+    Probes come in an order in which `high` hardly goes back: rows are entered just before the first
+    probe that may see them. Goes on from `state` and stops when the output is full; gives the number
+    of pairs. Once the state's PROBE is the number of probes, it is done.
+    """
+    mask = len(keys) - 1
+    top, probe, cursor, at = state[TOP], state[PROBE], state[CURSOR], state[NEXT]
+    room, found, more = len(out_rows), 0, len(new_keys)
+    while probe < len(probe_keys):
+        least, most = low[probe], high[probe]
+        while at < more and new_rows[at] < most:
+            entered = new_keys[at]
+            bucket = _bucket(entered, shift)
+            slot = top & mask
+            keys[slot] = entered
+            rows[slot] = new_rows[at]
+            behind = top - heads[bucket]
+            back[slot] = behind if behind <= mask else 0
+            heads[bucket] = top
+            top += 1
+            at += 1
+        key = probe_keys[probe]
+        if cursor < 0:
+            cursor = heads[_bucket(key, shift)]
+        oldest = top - mask - 1
+        while cursor >= 0 and cursor >= oldest:
+            slot = cursor & mask
+            row = rows[slot]
+            if row < least:
+                break
+            if row < most and keys[slot] == key:
+                if found == room:
+                    state[TOP], state[PROBE], state[CURSOR], state[NEXT] = top, probe, cursor, at
+                    return found
+                out_probes[found] = probe
+                out_rows[found] = row
+                found += 1
+            behind = back[slot]
+            if behind == 0:
+                break
+            cursor -= behind
+        cursor = -1
+        probe += 1
+    state[TOP], state[PROBE], state[CURSOR], state[NEXT] = top, probe, cursor, at
+    return found
+
+
+@compiled
+def count_chains(  # type: ignore[no-untyped-def]
+    heads, keys, rows, back, shift, state, new_keys, new_rows, probe_keys, low, high, counts
+):
+    """As `join_chains`, but only how many rows each probe meets."""
+    mask = len(keys) - 1
+    top, at, more = state[TOP], state[NEXT], len(new_keys)
+    for probe in range(len(probe_keys)):
+        least, most = low[probe], high[probe]
+        while at < more and new_rows[at] < most:
+            entered = new_keys[at]
+            bucket = _bucket(entered, shift)
+            slot = top & mask
+            keys[slot] = entered
+            rows[slot] = new_rows[at]
+            behind = top - heads[bucket]
+            back[slot] = behind if behind <= mask else 0
+            heads[bucket] = top
+            top += 1
+            at += 1
+        key = probe_keys[probe]
+        cursor = heads[_bucket(key, shift)]
+        oldest = top - mask - 1
+        found = 0
+        while cursor >= 0 and cursor >= oldest:
+            slot = cursor & mask
+            row = rows[slot]
+            if row < least:
+                break
+            if row < most and keys[slot] == key:
+                found += 1
+            behind = back[slot]
+            if behind == 0:
+                break
+            cursor -= behind
+        counts[probe] = found
+    state[TOP], state[NEXT] = top, at

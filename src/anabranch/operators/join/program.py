@@ -1,0 +1,106 @@
+"""A window join bound to the columns of its streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from anabranch.operators.columns import Bound, bind
+from anabranch.operators.join.conditions import Band, Comparison, Conditions, Equality, Side, analyse
+from anabranch.operators.join.rows import named
+from anabranch.operators.join.windows import Window, latest
+from anabranch.schema import TIME_TYPE
+
+TIME = "_time"
+COMPLETENESS = "_completeness"
+
+
+@dataclass(frozen=True)
+class JoinProgram:
+    """Everything about a join that does not depend on a batch."""
+
+    aliases: tuple[str, ...]
+    streams: tuple[str, ...]
+    filters: tuple[Bound | None, ...]
+    rows: int | None
+    """How many rows the window holds; None: it is one of time."""
+    most: list[list[int]]
+    """most[i][j]: how much later than i's row j's may be."""
+    schema: pa.Schema
+    """All columns of all sources, named `alias.column`, and the time of the result."""
+    source_of: Mapping[str, int]
+    conditions: Conditions
+
+    @property
+    def count(self) -> int:
+        return len(self.aliases)
+
+    def finders(self, source: int, placed: Sequence[int]) -> tuple[list[Equality], list[Band], list[Comparison]]:
+        """What binds a source to those that are placed."""
+
+        def binds(sides: tuple[Side, Side]) -> bool:
+            one, other = sides[0].source, sides[1].source
+            return (one == source and other in placed) or (other == source and one in placed)
+
+        found = self.conditions
+        return (
+            _one_each([each for each in found.equalities if binds(each.sides)], source, placed),
+            [each for each in found.bands if binds(each.sides)],
+            [each for each in found.comparisons if binds(each.sides)],
+        )
+
+    def shared_key(self) -> tuple[Side, ...] | None:
+        """A side of every source that all must have equal, by which the work can be shared out."""
+        for first in {side.value.sql: side for each in self.conditions.equalities for side in each.sides}.values():
+            if first.source != 0:
+                continue
+            sides = {0: first}
+            for each in self.conditions.equalities:
+                same_type = each.sides[0].value.type == each.sides[1].value.type
+                for one, other in (each.sides, each.sides[::-1]):
+                    if one.source == 0 and one.value.sql == first.value.sql and same_type:
+                        sides.setdefault(other.source, other)
+            if len(sides) == self.count:
+                return tuple(sides[i] for i in range(self.count))
+        return None
+
+
+def _one_each(equalities: list[Equality], source: int, placed: Sequence[int]) -> list[Equality]:
+    """For each of the source's own values one equality, with the source that was placed first."""
+    best: dict[str, tuple[int, Equality]] = {}
+    for each in equalities:
+        own, other = each.sides if each.sides[0].source == source else each.sides[::-1]
+        rank = placed.index(other.source)
+        if own.value.sql not in best or rank < best[own.value.sql][0]:
+            best[own.value.sql] = (rank, each)
+    return [each for _, each in best.values()]
+
+
+def bind_join(
+    sources: Sequence[tuple[str, str, str | None]],
+    unit: str,
+    windows: Sequence[Window],
+    conditions: Sequence[str],
+    schemas: Sequence[pa.Schema],
+) -> JoinProgram:
+    """`schemas` are those of the sources' streams."""
+    aliases = tuple(alias for alias, _, _ in sources)
+    parts = [named(alias, schema) for alias, schema in zip(aliases, schemas, strict=True)]
+    fields = [field for part in parts for field in part]
+    source_of = {field.name: i for i, part in enumerate(parts) for field in part}
+    schema = pa.schema([*fields, pa.field(TIME, TIME_TYPE)])
+    filters = tuple(
+        None if where is None else bind(where, own) for (_, _, where), own in zip(sources, schemas, strict=True)
+    )
+    return JoinProgram(
+        aliases=aliases,
+        streams=tuple(stream for _, stream, _ in sources),
+        filters=filters,
+        rows=max(high for *_, high in windows) if unit == "rows" else None,
+        most=latest(len(sources), windows if unit == "time" else []),
+        schema=schema,
+        source_of=source_of,
+        conditions=analyse(conditions, schema, source_of),
+    )

@@ -1,0 +1,287 @@
+"""How a join finds the rows of one more source: by hash, by band, by sorted blocks, or one by one.
+
+Each step is asked with partial results and, for each, the row numbers between which its window
+lies; it answers with candidates, which are then tested. Partial results come in the order of the
+rows they began with, so windows move on and each step takes in its source's rows as they do
+(M. A. Hammad et al., 2002, §6.2.2 and §6.2.3).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anabranch.kernels.bounds import pairs_in_blocks, pairs_in_ranges
+from anabranch.kernels.values import Column, frozen, valid
+from anabranch.operators.join.conditions import Band, Comparison, Equality, Side
+from anabranch.operators.join.keys import cells, doubles, equality_keys
+from anabranch.operators.join.partials import Partials
+from anabranch.operators.join.rows import SourceRows
+from anabranch.operators.live import Live
+from anabranch.windows.chain_index import ChainIndex
+
+Ints = NDArray[np.int64]
+Pairs: TypeAlias = tuple[Ints, Ints]
+
+ROOM = 1 << 18
+"""Candidates found before they are tested."""
+_BLOCK = 2_048
+_TOO_FAR = 1 << 18
+"""Rows between an index and a window past which beginning anew is cheaper."""
+
+live: Live[ChainIndex] = Live()
+"""Indices of this process, by stream, filter and key: every query that joins by the same key shares one."""
+
+
+class Step(ABC):
+    """Finds candidates of one source."""
+
+    name: ClassVar[str]
+
+    def __init__(self, source: int, sources: Sequence[SourceRows], memory: int) -> None:
+        self.source = source
+        self._sources = sources
+        self._own = sources[source]
+        self._memory = memory
+        self._probes = np.empty(ROOM, np.int64)
+        self._rows = np.empty(ROOM, np.int64)
+        self.asked = self.found = 0
+
+    def candidates(self, partials: Partials, low: Ints, high: Ints) -> Iterator[Pairs]:
+        """Pairs of a partial result's place and a row of the source, low ≤ row < high."""
+        self.asked += len(partials)
+        for probes, rows in self._candidates(partials, low, high):
+            self.found += len(rows)
+            yield probes, rows
+
+    @abstractmethod
+    def _candidates(self, partials: Partials, low: Ints, high: Ints) -> Iterator[Pairs]: ...
+
+    def _copied(self, count: int) -> Pairs:
+        return frozen(self._probes[:count].copy()), frozen(self._rows[:count].copy())
+
+    def keep(self) -> None:
+        """Leave what was built to whoever joins next; most steps begin anew."""
+        return
+
+    @property
+    def nbytes(self) -> int:
+        return 0
+
+
+class HashStep(Step):
+    """Equality: rows chained by their key."""
+
+    name = "hash"
+
+    def __init__(self, source: int, sources: Sequence[SourceRows], memory: int, equalities: Sequence[Equality]) -> None:
+        super().__init__(source, sources, memory)
+        ordered = sorted(equalities, key=lambda each: _of(each.sides, source).value.sql)
+        self._kinds = [each.kind for each in ordered]
+        self._own_sides = [_of(each.sides, source) for each in ordered]
+        self._other_sides = [_other(each.sides, source) for each in ordered]
+        columns = {name: None for side in self._own_sides for name in side.value.columns}
+        self._columns = list(columns)
+        self._index: ChainIndex | None = None
+        self._fresh = False
+        self.number = 0
+        """Tells indices of one run apart that have the same rows by the same key."""
+
+    @property
+    def live_name(self) -> str:
+        return f"{self.rows_by} #{self.number}"
+
+    @property
+    def rows_by(self) -> str:
+        """Which rows are in its index, and by which key."""
+        keys = ", ".join(f"{side.value.sql} {kind}" for side, kind in zip(self._own_sides, self._kinds, strict=True))
+        # Sources are told apart by alias in expressions, but not in what they read.
+        return f"{self._own.identity} by {self.name} {keys.replace(f'`{self._own.alias}.', '`')}"
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self._index is None else self._index.nbytes
+
+    def keep(self) -> None:
+        if self._index is not None and not self._fresh:
+            live.put(self.live_name, self._index)
+            self._index = None
+
+    def _index_for(self, low: int, high: int) -> ChainIndex:
+        """An index with all rows from `low` on, and not many beyond `high`, which chains would lead through."""
+        index = self._index or live.take(self.live_name)
+        if index is not None:
+            ahead = index.next_row - high
+            if index.covers_from <= low and ahead <= max(4 * (high - low), _TOO_FAR):
+                index.skip_to(low)
+                self._index = index
+                return index
+            # One that is ahead belongs to those who are; what is made here is for this run only.
+            self._fresh = ahead > 0
+            if self._fresh:
+                live.put(self.live_name, index)
+        self._index = ChainIndex(low, self._memory)
+        return self._index
+
+    def _candidates(self, partials: Partials, low: Ints, high: Ints) -> Iterator[Pairs]:
+        asked, probes, low, high = self._asked(partials, low, high)
+        if len(probes) == 0:
+            return
+        index = self._index_for(int(low.min()), int(high.max()))
+        index.make_room(int((np.maximum.accumulate(high) - low).max()) + max(index.next_row - int(high.max()), 0))
+        end = max(index.next_row, int(high.max()))
+        keys, rows = self._keys(index.next_row, end)
+        index.begin()
+        while not index.done(len(probes)):
+            count = index.join(keys, rows, probes, low, high, self._probes, self._rows)
+            if count:
+                found, numbers = self._copied(count)
+                yield (found if asked is None else frozen(asked[found])), numbers
+        index.enter_rest(keys, rows, end)
+
+    def _asked(self, partials: Partials, low: Ints, high: Ints) -> tuple[Ints | None, Ints, Ints, Ints]:
+        """The places of the partial results that can have candidates (None: all), their keys and windows."""
+        values = [
+            (partials.value(side, self._sources), kind)
+            for side, kind in zip(self._other_sides, self._kinds, strict=True)
+        ]
+        keys, present = equality_keys(values, len(partials))
+        return _chosen(keys, present & (low < high), low, high)
+
+    def _keys(self, low: int, high: int) -> Pairs:
+        if low >= high:
+            return frozen(np.zeros(0, np.int64)), frozen(np.zeros(0, np.int64))
+        kept = self._own.partners(low, high, self._columns)
+        values = [
+            (side.value.evaluate(kept.table), kind) for side, kind in zip(self._own_sides, self._kinds, strict=True)
+        ]
+        keys, present = equality_keys(values, len(kept.rows))
+        return (keys, kept.rows) if present.all() else (frozen(keys[present]), frozen(kept.rows[present]))
+
+
+class BandStep(HashStep):
+    """A band without an equality: rows chained by the cell their value lies in, as wide as the band."""
+
+    name = "band"
+
+    def __init__(self, source: int, sources: Sequence[SourceRows], memory: int, band: Band) -> None:
+        own, other = _of(band.sides, source), _other(band.sides, source)
+        super().__init__(source, sources, memory, [Equality(band.sides, "numbers", None)])
+        self._own_side, self._other_side = own, other
+        first = own is band.sides[0]
+        # own between other − below and other + above; seen from the other side the two change places
+        self._below, self._above = (band.below, band.above) if first else (band.above, band.below)
+        self._width = band.below + band.above or 1.0
+
+    @property
+    def rows_by(self) -> str:
+        return f"{super().rows_by} in cells of {self._width!r}"
+
+    def _asked(self, partials: Partials, low: Ints, high: Ints) -> tuple[Ints | None, Ints, Ints, Ints]:
+        column = partials.value(self._other_side, self._sources)
+        values = doubles(column)
+        slack = np.abs(values) * 1e-15 + self._width * 1e-9  # for what adding has rounded
+        with np.errstate(invalid="ignore"):
+            first = cells(values - self._below - slack, self._width)
+            last = cells(values + self._above + slack, self._width)
+        present = (low < high) & valid(column)
+        counts = np.where(present, last - first + 1, 0)
+        places = np.repeat(np.arange(len(values)), counts)
+        within = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
+        keys = first[places] + within
+        return places, frozen(keys), frozen(low[places]), frozen(high[places])
+
+    def _keys(self, low: int, high: int) -> Pairs:
+        if low >= high:
+            return frozen(np.zeros(0, np.int64)), frozen(np.zeros(0, np.int64))
+        kept = self._own.partners(low, high, self._columns)
+        column = self._own_side.value.evaluate(kept.table)
+        keys, present = cells(doubles(column), self._width), valid(column)
+        return (frozen(keys[present]), frozen(kept.rows[present]))
+
+
+class ScanStep(Step):
+    """Any condition: every row of the window (nested loop)."""
+
+    name = "nested loop"
+
+    def _candidates(self, partials: Partials, low: Ints, high: Ints) -> Iterator[Pairs]:
+        some = low < high
+        if not some.any():
+            return
+        rows = self._own.partners(int(low[some].min()), int(high[some].max())).rows
+        state = np.array([0, -2, 0], np.int64)
+        while state[0] < len(low):
+            count = pairs_in_ranges(state, low, high, rows, self._probes, self._rows)
+            if count:
+                yield self._copied(count)
+
+
+class SortedStep(Step):
+    """A comparison: blocks of rows, each sorted by value, of which only the part that may pass is looked at."""
+
+    name = "merge"
+
+    def __init__(self, source: int, sources: Sequence[SourceRows], memory: int, comparison: Comparison) -> None:
+        super().__init__(source, sources, memory)
+        self._own_side = _of(comparison.sides, source)
+        self._other_side = _other(comparison.sides, source)
+        self._below = self._own_side is comparison.sides[0]
+        """True if the source's value must not be above the other's."""
+        self._columns = list(self._own_side.value.columns)
+
+    def _candidates(self, partials: Partials, low: Ints, high: Ints) -> Iterator[Pairs]:
+        column = partials.value(self._other_side, self._sources)
+        asked, bounds, low, high = _chosen(_ordered(column), (low < high) & valid(column), low, high)
+        if len(low) == 0:
+            return
+        values, rows, limits, first_rows = self._blocks(int(low.min()), int(high.max()))
+        far = np.full(len(low), math.inf)
+        least, most = (-far, bounds) if self._below else (bounds, far)
+        state = np.array([0, -1, -1], np.int64)
+        while state[0] < len(low):
+            count = pairs_in_blocks(
+                state, low, high, frozen(least), frozen(most), values, rows, limits, first_rows,
+                self._probes, self._rows,
+            )  # fmt: skip
+            if count:
+                found, numbers = self._copied(count)
+                yield (found if asked is None else frozen(asked[found])), numbers
+
+    def _blocks(self, low: int, high: int) -> tuple[NDArray[np.float64], Ints, Ints, Ints]:
+        kept = self._own.partners(low, high, self._columns)
+        column = self._own_side.value.evaluate(kept.table)
+        present = valid(column)
+        values, rows = _ordered(column)[present], kept.rows[present]
+        limits = np.append(np.arange(0, len(rows), _BLOCK), len(rows)).astype(np.int64)
+        first_rows = rows[limits[:-1]]
+        order = np.lexsort((values, np.arange(len(rows)) // _BLOCK))
+        return frozen(values[order]), frozen(rows[order]), frozen(limits), frozen(first_rows)
+
+
+def _ordered(column: Column) -> NDArray[np.float64]:
+    """Doubles in SQL's order: NaN is above all."""
+    values = doubles(column)
+    return np.where(np.isnan(values), math.inf, values)
+
+
+def _chosen(
+    keys: NDArray[Any], mask: NDArray[np.bool_], low: Ints, high: Ints
+) -> tuple[Ints | None, NDArray[Any], Ints, Ints]:
+    if mask.all():
+        return None, frozen(keys), low, high
+    places = np.flatnonzero(mask)
+    return places, frozen(keys[places]), frozen(low[places]), frozen(high[places])
+
+
+def _of(sides: tuple[Side, Side], source: int) -> Side:
+    return sides[0] if sides[0].source == source else sides[1]
+
+
+def _other(sides: tuple[Side, Side], source: int) -> Side:
+    return sides[1] if sides[0].source == source else sides[0]

@@ -1,0 +1,111 @@
+"""The rows of a window chained by key (`kernels.chains`), with room that grows with the window."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anabranch.kernels.chains import CURSOR, NEXT, PROBE, TOP, chain, count_chains, join_chains
+
+Ints = NDArray[np.int64]
+_LEAST = 1 << 10
+
+
+class ChainIndex:
+    """Rows by key, entered in the order of their numbers; those that no window needs are written over.
+
+    Room doubles when the window has more rows. Past `memory` bytes it is in a file that is mapped.
+    """
+
+    def __init__(self, first_row: int, memory: int) -> None:
+        self._first = first_row
+        self.next_row = first_row
+        """Rows before it are entered."""
+        self._memory = memory
+        self._state = np.zeros(4, np.int64)
+        self._make(_LEAST)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in (self._heads, self._keys, self._rows, self._back))
+
+    @property
+    def covers_from(self) -> int:
+        """The oldest row that is surely there, if it was ever entered."""
+        oldest = int(self._state[TOP]) - len(self._keys)
+        return self._first if oldest <= 0 else max(self._first, int(self._rows[oldest & (len(self._keys) - 1)]))
+
+    @property
+    def entries(self) -> int:
+        return min(int(self._state[TOP]), len(self._keys))
+
+    def _make(self, size: int) -> None:
+        self._keys: Ints = self._array(size, np.int64)
+        self._rows: Ints = self._array(size, np.int64)
+        self._back = self._array(size, np.int32)
+        self._heads: Ints = self._array(size, np.int64)
+        self._heads[:] = -1
+        self._shift = 64 - (size.bit_length() - 1)
+
+    def _array(self, size: int, kind: Any) -> Any:
+        if size * 28 <= self._memory:
+            return np.zeros(size, kind)
+        with tempfile.TemporaryFile(prefix="anabranch-join-") as file:
+            file.truncate(size * np.dtype(kind).itemsize)
+            return np.memmap(file, kind, "r+", shape=(size,)).view(np.ndarray)
+
+    def make_room(self, rows: int) -> None:
+        """See to it that the last `rows` entries are kept."""
+        size = len(self._keys)
+        if rows <= size:
+            return
+        while size < rows:
+            size *= 2
+        top = int(self._state[TOP])
+        places = np.arange(max(top - len(self._keys), 0), top) & (len(self._keys) - 1)
+        keys, numbers = self._keys[places], self._rows[places]
+        self._first = self.covers_from
+        self._make(size)
+        self._state[TOP] = 0
+        chain(self._heads, self._keys, self._rows, self._back, self._shift, self._state, keys, numbers, 0, len(keys))
+
+    def skip_to(self, row: int) -> None:
+        """Rows up to here are not needed by anyone, and may be gone."""
+        if row > self.next_row:
+            self._first = self.next_row = row
+
+    def begin(self) -> None:
+        """Get ready for other probes."""
+        self._state[PROBE], self._state[CURSOR], self._state[NEXT] = 0, -1, 0
+
+    def done(self, probes: int) -> bool:
+        return bool(self._state[PROBE] >= probes)
+
+    def enter_rest(self, keys: Ints, rows: Ints, next_row: int) -> None:
+        """Enter what the probes had no need of, up to a row number."""
+        at = int(self._state[NEXT])
+        if at < len(keys):
+            chain(self._heads, self._keys, self._rows, self._back, self._shift, self._state, keys, rows, at, len(keys))
+        self.next_row = next_row
+
+    def join(
+        self, keys: Ints, rows: Ints, probes: Ints, low: Ints, high: Ints, out_probes: Ints, out_rows: Ints
+    ) -> int:
+        """Pairs of probes and rows, up to as many as the output has room for; see `join_chains`."""
+        found: int = join_chains(
+            self._heads, self._keys, self._rows, self._back, self._shift, self._state,
+            keys, rows, probes, low, high, out_probes, out_rows,
+        )  # fmt: skip
+        return found
+
+    def count(self, keys: Ints, rows: Ints, probes: Ints, low: Ints, high: Ints) -> Ints:
+        """How many rows each probe meets."""
+        counts = np.zeros(len(probes), np.int64)
+        count_chains(
+            self._heads, self._keys, self._rows, self._back, self._shift, self._state,
+            keys, rows, probes, low, high, counts,
+        )  # fmt: skip
+        return counts
