@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import functools
 import os
 import threading
+import time as _time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
@@ -24,6 +26,7 @@ from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.stream import StreamInfo
 from anabranch.operators.base import Inputs, Operator
 from anabranch.queries import Query
+from anabranch.queries.idle import IdleWatch
 from anabranch.queries.ingest import Ingest
 from anabranch.result import Result
 from anabranch.schema import TIME_TYPE
@@ -63,6 +66,7 @@ class Database:
         self._writers: dict[str, StreamWriter] = {}
         self._queries: dict[str, Query] = {}
         self._ingests: list[Ingest] = []
+        self._idle = IdleWatch(self.settings["idle_timeout_seconds"])
         self._closed = threading.Event()
         threading.Thread(
             target=_release_idle, args=(weakref.ref(self), self._closed), name="anabranch-idle", daemon=True
@@ -142,6 +146,17 @@ class Database:
                 hint="the time is in microseconds since 1970; future_limit_seconds says how far ahead is allowed",
             )
         self.writer(stream).advance(time)
+
+    def _move_silent_streams(self) -> None:
+        """Heartbeats for streams that are silent while those they are joined with go on (idle_timeout_seconds)."""
+        if not self.settings["idle_timeout_seconds"]:
+            return
+        groups = [query.inputs for query in list(self._queries.values()) if len(query.inputs) > 1]
+        names = {name for group in groups for name in group}
+        ends = {name: self.reader(name).end() for name in names}
+        for name, reached in self._idle.silent(ends, groups, _time.monotonic()).items():
+            if self.catalog.stream(name).origin == "append":  # answers are moved on by their query
+                _quietly(functools.partial(self.writer(name).advance, reached))
 
     def reader(self, stream: str) -> StreamReader:
         """A reader of a stream, of a query's answers, or of `<stream>.rejects`."""
@@ -385,6 +400,7 @@ def _release_idle(reference: weakref.ref[Database], closed: threading.Event) -> 
             return
         for writer in list(database._writers.values()):
             _quietly(writer.release_if_idle)
+        _quietly(database._move_silent_streams)
         del database
 
 

@@ -32,6 +32,11 @@ SETTINGS: tuple[Setting, ...] = (
         "future_limit_seconds", 86_400.0, "Rows whose time is further ahead of the clock are rejected; 0 allows any."
     ),
     Setting("idle_release_seconds", 5.0, "A stream that is silent this long releases its skew buffer; 0 never does."),
+    Setting(
+        "idle_timeout_seconds",
+        0.0,
+        "A stream that is silent this long is taken to be as far as those it is joined with; 0 never is.",
+    ),
     Setting("batch_rows", 2_000_000, "The most rows of one stream a micro-batch takes in.", least=1),
     Setting("reevaluate_every", 1, "A windowed query answers every k-th of its windows.", least=1),
     Setting(

@@ -18,6 +18,7 @@ from anabranch.settings import Settings
 from anabranch.sql import statements as s
 from anabranch.sql.once import StreamUse, plan_once
 from anabranch.sql.plan import plan_standing
+from anabranch.sql.rows import INPUT_VIEW
 from anabranch.sql.values import counted
 
 if TYPE_CHECKING:
@@ -75,7 +76,9 @@ def select_once(db: Database, statement: s.SelectOnce) -> Result:
     plan = plan_once(statement.select, db.catalog.schema)
     engine = db.engine()
     if plan.standing is not None:
-        return Result(engine.collect(engine.read_once(db.source_options(plan.standing.operator))))
+        options, rest = db.source_options(plan.standing.operator), plan.standing.residual_sql
+        frame = engine.read_once(options) if rest is None else engine.sql_once(rest, {INPUT_VIEW: options})
+        return Result(engine.collect(frame))
     assert plan.sql is not None
     views = {use.view: db.source_options(_read(use)) for use in plan.streams}
     return Result(engine.collect(engine.sql_once(plan.sql, views)))

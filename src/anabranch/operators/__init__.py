@@ -8,7 +8,9 @@ from anabranch.operators.base import Operator
 from anabranch.operators.select import Select
 from anabranch.operators.window_aggregate import WindowAggregate
 from anabranch.operators.window_changes import WindowChanges
+from anabranch.operators.window_combination import WindowCombination
 from anabranch.operators.window_join import WindowJoin
+from anabranch.operators.window_join_aggregate import WindowJoinAggregate
 from anabranch.operators.window_rows import WindowRows
 from anabranch.operators.window_sets import WindowSetOperation
 
@@ -16,7 +18,9 @@ OPERATORS: dict[str, type[Operator]] = {
     "select": Select,
     "window_aggregate": WindowAggregate,
     "window_changes": WindowChanges,
+    "window_combination": WindowCombination,
     "window_join": WindowJoin,
+    "window_join_aggregate": WindowJoinAggregate,
     "window_rows": WindowRows,
     "window_set_operation": WindowSetOperation,
 }

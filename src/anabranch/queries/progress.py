@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 
 from anabranch.log.offset import Offset
 from anabranch.log.storage import Storage
+from anabranch.operators.base import Work
 
 PROGRESS = "progress.json"
 _RATE_SECONDS = 10.0
@@ -15,7 +16,11 @@ _RATE_SECONDS = 10.0
 
 @dataclass
 class Counts:
-    """Totals over the life of a query; `done` is how far it has taken in each stream."""
+    """Totals over the life of a query; `done` is how far it has taken in each stream.
+
+    `found` and `expected` are about approximate joins: results, and how many there would have been, as
+    estimated; `completeness` is their ratio in the last batch that had any.
+    """
 
     batches: int = 0
     last_batch: int = -1
@@ -25,6 +30,9 @@ class Counts:
     rows_thrown: int = 0
     scratch_rows: int = 0
     scratch_bytes: int = 0
+    found: float = 0.0
+    expected: float = 0.0
+    completeness: float = 1.0
     done: dict[str, tuple[int, ...]] = field(default_factory=dict)
     last_batch_ms: float = 0.0
     rows_per_second: float = 0.0
@@ -45,7 +53,7 @@ class Progress:
     def done(self) -> dict[str, Offset]:
         return {name: Offset(*offset) for name, offset in self.counts.done.items()}
 
-    def batch(self, number: int, end: dict[str, Offset], *, milliseconds: float, **added: int) -> None:
+    def batch(self, number: int, end: dict[str, Offset], *, milliseconds: float, work: Work, **added: int) -> None:
         """Count a micro-batch whose answer is in the log."""
         now = time.time()
         with self._changed:
@@ -53,9 +61,14 @@ class Progress:
             if number > counts.last_batch:
                 counts.last_batch = number
                 counts.batches += 1
-                for name in ("rows_in", "rows_out", "bytes_in", "rows_thrown"):
+                for name in ("rows_in", "rows_out", "rows_thrown"):
                     setattr(counts, name, getattr(counts, name) + added[name])
-            counts.scratch_rows, counts.scratch_bytes = added["scratch_rows"], added["scratch_bytes"]
+                counts.bytes_in += work.bytes_read
+                counts.found += work.found
+                counts.expected += work.expected
+            if work.expected:
+                counts.completeness = work.found / work.expected
+            counts.scratch_rows, counts.scratch_bytes = work.scratch_rows, work.scratch_bytes
             counts.done.update({name: tuple(offset) for name, offset in end.items()})
             counts.last_batch_ms = milliseconds
             self._recent = [(t, n) for t, n in self._recent if now - t < _RATE_SECONDS] + [(now, added["rows_in"])]

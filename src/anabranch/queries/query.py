@@ -246,10 +246,8 @@ class Query:
             milliseconds=(time.monotonic() - begun) * 1000,
             rows_in=rows_in,
             rows_out=rows.num_rows,
-            bytes_in=batch.work.bytes_read,
             rows_thrown=thrown,
-            scratch_rows=batch.work.scratch_rows,
-            scratch_bytes=batch.work.scratch_bytes,
+            work=batch.work,
         )
 
     # -- answers go out ----------------------------------------------------------------------------
@@ -351,6 +349,7 @@ class Query:
             "rows_per_second": counts.rows_per_second,
             "last_batch_ms": counts.last_batch_ms,
             "behind_rows": self._behind(target),
+            "completeness": {"last_batch": counts.completeness, "all": _ratio(counts.found, counts.expected)},
             "stream": {"rows": reader.end().row, "bytes": reader.size(), "why": "answers that stay true"},
             "store": {
                 "rows": store.num_rows,
@@ -369,6 +368,10 @@ class Query:
         """The plan: operators, streams, what is kept and why it is bounded; `text` or `json`."""
         inputs = Inputs(self._readers())
         return self._plan.explain_json(inputs) if format == "json" else self._plan.explain_text(inputs)
+
+
+def _ratio(found: float, expected: float) -> float:
+    return found / expected if expected else 1.0
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:

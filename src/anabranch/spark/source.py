@@ -125,7 +125,28 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
         begin = _from_json(start)
         end = self._target or self._wait(begin)
         most = None if isinstance(limit, ReadAllAvailable) else getattr(limit, "max_rows", self._options.batch_rows)
-        return _to_json({name: self._limited(name, begin[name], end[name], most) for name in begin})
+        ends = {name: self._limited(name, begin[name], end[name], most) for name in begin}
+        return _to_json(self._aligned(begin, end, ends))
+
+    def _aligned(
+        self, begin: dict[str, Offset], all_rows: dict[str, Offset], ends: dict[str, Offset]
+    ) -> dict[str, Offset]:
+        """Where one stream has more rows than a batch takes, the others go no further in time than it.
+
+        Rows of streams that are joined then meet in the same batch, and little has to be kept for later.
+        """
+        cut = [end.time for name, end in ends.items() if end.row < all_rows[name].row]
+        if len(ends) == 1 or not cut:
+            return ends
+        time, aligned = min(cut), dict(ends)
+        for name, end in ends.items():
+            if end.time > time and end.row > begin[name].row:
+                reader = open_reader(self._options.streams[name])
+                row = max(begin[name].row, reader.row_at_time(time + 1, end.row))
+                if row < end.row:
+                    at = reader.offset_at(row, end) if row > begin[name].row else begin[name]
+                    aligned[name] = Offset(row, max(begin[name].time, at.time), end.every)
+        return aligned
 
     def _limited(self, name: str, begin: Offset, end: Offset, most: int | None) -> Offset:
         waiting = end.row - begin.row

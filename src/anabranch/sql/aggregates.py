@@ -7,235 +7,78 @@ SELECT DISTINCT is a GROUP BY of what it selects.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 from sqlglot import exp
 
-from anabranch.errors import AnabranchError
-from anabranch.operators.aggregates import aggregate
 from anabranch.operators.window_aggregate import WindowAggregate
-from anabranch.schema import ARRIVAL_COLUMN, TIME_TYPE, StreamSchema
-from anabranch.sql.aggregate_calls import read_call
-from anabranch.sql.aggregate_functions import APPROXIMATE_WITH_HISTOGRAM, EXACT_WITH_HISTOGRAM, aggregate_name
-from anabranch.sql.columns import WINDOW_COLUMNS, Scope, column, in_parentheses, sql_of, window_column
-from anabranch.sql.group_by import Groups, checked, free_name, read_groups, same_call
-from anabranch.sql.hints import structures_of_aggregates
-from anabranch.sql.rows import Output, answer_schema, check_condition, check_names, output_name, star_of
-from anabranch.sql.safety import called
-from anabranch.sql.windowed import (
-    limit_of,
-    order_of,
-    orderings,
-    stamp_of,
-    time_of,
-    type_in_window,
-    window_fields,
-)
+from anabranch.schema import ARRIVAL_COLUMN, StreamSchema
+from anabranch.sql.aggregate_functions import APPROXIMATE_WITH_HISTOGRAM, EXACT_WITH_HISTOGRAM
+from anabranch.sql.aggregate_reader import AggregateReader
+from anabranch.sql.columns import Scope, sql_of
+from anabranch.sql.group_by import checked
+from anabranch.sql.hints import Structures, structures_of_aggregates
+from anabranch.sql.rows import Output, answer_schema, check_names
+from anabranch.sql.windowed import limit_of, order_of, orderings, stamp_of, time_of
 
 
 @dataclass(frozen=True)
 class AggregatePlan:
-    """What planning a windowed aggregate gives; `outputs` are the columns of the select list."""
+    """What planning a windowed aggregate gives; `outputs` are the columns of the select list, over those of `inner`."""
 
     operator: WindowAggregate
     schema: StreamSchema
     time: str
     pushed: str | None
     outputs: tuple[Output, ...]
+    inner: pa.Schema
 
 
 def plan_aggregate(scope: Scope, tree: exp.Select) -> AggregatePlan:
     """The operator of a windowed aggregate."""
-    return _Planner(scope, tree).plan()
+    reader = AggregateReader(scope, tree)
+    reader.read()
+    where = tree.args.get("where")
+    filter_tree = checked(scope, where.this, boolean=True) if where is not None else None
+    outputs = reader.outputs()
+    having = reader.having()
+    window = reader.groups.window
+    by_name = {out.name.lower(): out.value for out in outputs}
+    ordering = orderings(scope, tree, outputs, lambda key: reader.rewrite(key, {}, by_name))
+    inner = reader.check(outputs, having)
+    selected = tuple(outputs)
+    stamp = stamp_of(outputs, window)
+    if stamp is None:
+        stamp = Output(ARRIVAL_COLUMN, time_of(window), tree)
+        outputs = [*outputs, stamp]
+    check_names(scope, outputs, stamp)
+    filter_sql = sql_of(filter_tree) if filter_tree is not None else None
+    structures = _structures(reader)
+    operator = WindowAggregate(
+        stream=scope.stream,
+        unit=window.unit,
+        size=window.size,
+        slide=window.slide,
+        keys=reader.named_keys(),
+        aggregates=reader.named_aggregates(),
+        columns=tuple((out.name, sql_of(out.value)) for out in outputs),
+        time=stamp.name,
+        filter=filter_sql,
+        having=sql_of(having) if having is not None else None,
+        order=order_of(scope, ordering, inner),
+        limit=limit_of(scope, tree),
+        index=structures.index,
+        storage=structures.storage,
+    )
+    schema = answer_schema(scope, outputs, stamp.name, inner)
+    return AggregatePlan(operator, schema, stamp.name, filter_sql, selected, inner)
 
 
-@dataclass
-class _Planner:
-    """Collects aggregates while the select list, HAVING and ORDER BY are rewritten over their names."""
-
-    scope: Scope
-    tree: exp.Select
-    groups: Groups = field(init=False)
-    aggregates: dict[str, tuple[str, exp.Expr | None]] = field(default_factory=dict)
-    aliases: dict[str, exp.Expr] = field(default_factory=dict)
-
-    def plan(self) -> AggregatePlan:
-        for item in self.tree.expressions:
-            if star_of(item) is not None:
-                raise self._error(
-                    "COLUMN_NOT_GROUPED", "* cannot stand beside aggregates", item, hint="name the columns"
-                )
-            if isinstance(item, exp.Alias):
-                self.aliases.setdefault(item.alias.lower(), item.this)
-        self.groups = read_groups(self.scope, self.tree, self.aliases)
-        where = self.tree.args.get("where")
-        filter_tree = checked(self.scope, where.this, boolean=True) if where is not None else None
-        outputs = self._outputs()
-        having = self.tree.args.get("having")
-        having_tree = self._rewrite(having.this, self.aliases) if having is not None else None
-        return self._assemble(outputs, filter_tree, having_tree)
-
-    def _outputs(self) -> list[Output]:
-        outputs: list[Output] = []
-        aliases: dict[str, exp.Expr] = {}
-        for item in self.tree.expressions:
-            written = item.this if isinstance(item, exp.Alias) else item
-            value = self._rewrite(written, aliases)
-            name = output_name(item, written if isinstance(written, exp.Column) else exp.Null())
-            if isinstance(written, exp.Column) and not isinstance(item, exp.Alias):
-                name = self.scope.find(written.name) or written.name
-            outputs.append(Output(name, value, item))
-            if isinstance(item, exp.Alias):
-                aliases.setdefault(item.alias.lower(), written)
-        return outputs
-
-    def _rewrite(
-        self,
-        node: exp.Expr,
-        aliases: Mapping[str, exp.Expr],
-        known: Mapping[str, exp.Expr] | None = None,
-        depth: int = 0,
-    ) -> exp.Expr:
-        """The expression over the names of keys, aggregates and the window; `known` are names already rewritten."""
-        if depth > 50:
-            raise self._error("SYNTAX_ERROR", "the names of the select list refer to each other", node)
-        if known and isinstance(node, exp.Column) and not node.table and node.name.lower() in known:
-            return in_parentheses(known[node.name.lower()])
-        window_name = self._as_window(node)
-        if window_name is not None:
-            return column(window_name)
-        if aggregate_name(node) is not None:
-            return column(self._add_aggregate(node))
-        key = self._as_key(node)
-        if key is not None:
-            return column(key)
-        if isinstance(node, exp.Column):
-            if not node.table and node.name.lower() in aliases:
-                return exp.Paren(this=self._rewrite(aliases[node.name.lower()], {}, None, depth + 1))
-            raise self._not_grouped(node)
-        if isinstance(node, exp.Filter):
-            raise self._error(
-                "NOT_IN_THE_LANGUAGE", "FILTER is not available", node, hint="write sum(CASE WHEN … THEN … END)"
-            )
-        copy = node.copy()
-        for part, original in zip(_children(copy), _children(node), strict=True):
-            part.replace(self._rewrite(original, aliases, known, depth))
-        return copy
-
-    def _as_window(self, node: exp.Expr) -> str | None:
-        name = window_column(node)
-        if name is not None:
-            return name
-        if any(same_call(node, key) for key in self.groups.window_keys):
-            if called(node) == "window":
-                raise self._error(
-                    "TYPE_NOT_SUPPORTED",
-                    "a stream cannot hold window()",
-                    node,
-                    hint="select window_start and window_end",
-                )
-            return "window_start"
-        return None
-
-    def _as_key(self, node: exp.Expr) -> str | None:
-        if not self.groups.keys or isinstance(node, exp.Literal):
-            return None
-        try:
-            value = self.scope.resolve(node)
-        except AnabranchError:
-            return None
-        return next((name for name, key in self.groups.keys.items() if key == value), None)
-
-    def _not_grouped(self, node: exp.Column) -> AnabranchError:
-        name = self.scope.name_of(node)
-        if name is None:
-            return self.scope.not_found(node, [*self.aliases, *WINDOW_COLUMNS])
-        return self._error(
-            "COLUMN_NOT_GROUPED",
-            f'column "{name}" has many values in a group',
-            node,
-            hint="select it, too"
-            if self.tree.args.get("distinct")
-            else f"add {sql_of(column(name))} to GROUP BY, or put it in an aggregate such as max()",
-        )
-
-    def _add_aggregate(self, node: exp.Expr) -> str:
-        """Takes note of an aggregate, once, and gives its name."""
-        call = read_call(self.scope.select, node)
-        argument = None if call.argument is None else checked(self.scope, call.argument)
-        for name, known in self.aggregates.items():
-            if known == (call.function, argument):
-                return name
-        name = free_name(
-            call.shown("" if argument is None else sql_of(argument)), [*self.groups.keys, *self.aggregates]
-        )
-        self.aggregates[name] = (call.function, argument)
-        return name
-
-    def _assemble(self, outputs: list[Output], filter_tree: exp.Expr | None, having: exp.Expr | None) -> AggregatePlan:
-        window = self.groups.window
-        written_having = self.tree.args.get("having")
-        by_name = {out.name.lower(): out.value for out in outputs}
-        ordering = orderings(self.scope, self.tree, outputs, lambda key: self._rewrite(key, {}, by_name))
-        inner = self._inner_schema()
-        for out in outputs:
-            type_in_window(self.scope, out.value, out.written, inner)
-        if having is not None and written_having is not None:
-            type_in_window(self.scope, having, written_having, inner)
-            check_condition(self.scope, having, inner)
-        selected = tuple(outputs)
-        stamp = stamp_of(outputs, window)
-        if stamp is None:
-            stamp = Output(ARRIVAL_COLUMN, time_of(window), self.tree)
-            outputs = [*outputs, stamp]
-        check_names(self.scope, outputs, stamp)
-        filter_sql = sql_of(filter_tree) if filter_tree is not None else None
-        functions = [(function.partition("(")[0], name) for name, (function, _) in self.aggregates.items()]
-        structures = structures_of_aggregates(
-            self.scope.select,
-            [name for function, name in functions if function in EXACT_WITH_HISTOGRAM],
-            [name for function, name in functions if function in APPROXIMATE_WITH_HISTOGRAM],
-        )
-        operator = WindowAggregate(
-            stream=self.scope.stream,
-            unit=window.unit,
-            size=window.size,
-            slide=window.slide,
-            keys=tuple((name, sql_of(value)) for name, value in self.groups.keys.items()),
-            aggregates=tuple(
-                (name, function, None if argument is None else sql_of(argument))
-                for name, (function, argument) in self.aggregates.items()
-            ),
-            columns=tuple((out.name, sql_of(out.value)) for out in outputs),
-            time=stamp.name,
-            filter=filter_sql,
-            having=sql_of(having) if having is not None else None,
-            order=order_of(self.scope, ordering, inner),
-            limit=limit_of(self.scope, self.tree),
-            index=structures.index,
-            storage=structures.storage,
-        )
-        schema = answer_schema(self.scope, outputs, stamp.name, inner)
-        return AggregatePlan(operator, schema, stamp.name, filter_sql, selected)
-
-    def _inner_schema(self) -> pa.Schema:
-        """The types of keys, aggregates and the window's ends."""
-        fields = [pa.field(name, type_in_window(self.scope, value, value)) for name, value in self.groups.keys.items()]
-        for name, (function, argument) in self.aggregates.items():
-            found = None if argument is None else type_in_window(self.scope, argument, argument)
-            try:
-                fields.append(pa.field(name, aggregate(function, found).type))
-            except AnabranchError as problem:
-                raise self._error(problem.name, problem.message, argument, hint=problem.hint) from None
-        return pa.schema([*fields, *window_fields(self.groups.window), pa.field(ARRIVAL_COLUMN, TIME_TYPE)])
-
-    def _error(
-        self, name: str, message: str, node: exp.Expr | None, *, detail: str | None = None, hint: str | None = None
-    ) -> AnabranchError:
-        return self.scope.select.error(name, message, node, detail=detail, hint=hint)
-
-
-def _children(node: exp.Expr) -> list[exp.Expr]:
-    return list(node.iter_expressions())
+def _structures(reader: AggregateReader) -> Structures:
+    functions = [(function.partition("(")[0], name) for name, (function, _) in reader.aggregates.items()]
+    return structures_of_aggregates(
+        reader.scope.select,
+        [name for function, name in functions if function in EXACT_WITH_HISTOGRAM],
+        [name for function, name in functions if function in APPROXIMATE_WITH_HISTOGRAM],
+    )

@@ -1,9 +1,9 @@
-"""The clauses of a SELECT that are ours, taken out of its tokens: WINDOW, EMIT and hints."""
+"""The clauses of a SELECT that are ours, taken out of its tokens: WINDOW, WITH (…), EMIT and hints."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, cast
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -11,16 +11,23 @@ from anabranch.sql.cursor import Cursor, is_name, word
 from anabranch.sql.hints import read_hints
 from anabranch.sql.intervals import take_interval
 from anabranch.sql.safety import check_tokens
+from anabranch.sql.shedding import is_shedding, take_shedding
 from anabranch.sql.tokens import error_at
-from anabranch.sql.tree import Emit, Hint, Side, Window
+from anabranch.sql.tree import Emit, Hint, Inner, Pair, Shedding, Side, Window
+from anabranch.sql.window_clause import BEFORE_AN_EXPRESSION, is_pairwise, is_window, take_pairs, take_window
 
 
 @dataclass(frozen=True)
 class Clauses:
-    """What was taken out: the window and hints of each side of a set operation (of one, if there is none), and EMIT."""
+    """What was taken out.
+
+    `sides` are the clauses of each side of a set operation (of one, if there is none), `inner` those
+    of the subqueries that may have some.
+    """
 
     sides: tuple[Side, ...]
     emit: Emit | None
+    inner: tuple[Inner, ...] = ()
 
 
 class _Later(NamedTuple):
@@ -36,27 +43,10 @@ LATER_CLAUSES: tuple[_Later, ...] = (
     _Later(("ARCHIVE", _NAME, "BETWEEN"), "ask the stream itself and filter by its time"),
     _Later(("SINCE", "TIMESTAMP"), "filter by the stream's time: WHERE ts >= TIMESTAMP '…'"),
     _Later(("REDUCE", "BY"), "leave REDUCE BY out"),
-    _Later(("EMIT", "EVERY"), "say how often with WINDOW = … SLIDE …"),
 )
 
 _SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
-_BEFORE_AN_EXPRESSION = {
-    "AND",
-    "OR",
-    "NOT",
-    "WHERE",
-    "HAVING",
-    "ON",
-    "SELECT",
-    ",",
-    "(",
-    ".",
-    "WHEN",
-    "THEN",
-    "ELSE",
-    "GROUP BY",
-}
-_BEFORE_A_NAME = _BEFORE_AN_EXPRESSION | {"FROM", "JOIN", "AS", "ORDER BY", "DISTINCT"}
+_BEFORE_A_NAME = BEFORE_AN_EXPRESSION | {"FROM", "JOIN", "AS", "ORDER BY", "DISTINCT"}
 
 
 def take_clauses(tokens: list[Token], text: str) -> tuple[list[Token], Clauses]:
@@ -65,32 +55,114 @@ def take_clauses(tokens: list[Token], text: str) -> tuple[list[Token], Clauses]:
     _refuse_later_clauses(tokens, text)
     tokens, emit = _take_emit(tokens, text)
     tokens = [_as_function_name(tokens, i) for i in range(len(tokens))]
-    kept = list[Token]()
-    windows: list[Window | None] = [None]
-    hints: list[tuple[Hint, ...]] = [()]
-    depth = index = 0
-    while index < len(tokens):
-        token = tokens[index]
-        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
-        if depth == 0 and _is_set_operation(tokens, index):
-            windows.append(None)
-            hints.append(())
+    return _Taker(tokens, text, _is_combination(tokens, emit)).take(emit)
+
+
+@dataclass
+class _Found:
+    """The clauses of one SELECT so far."""
+
+    window: Window | None = None
+    hints: tuple[Hint, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    shedding: Shedding | None = None
+
+    def side(self) -> Side:
+        return Side(self.window, self.hints, self.pairs, self.shedding)
+
+
+@dataclass
+class _Taker:
+    """Goes through the tokens once, and keeps those that are not of our clauses.
+
+    The subqueries of a combination (a SELECT of SELECTs) have clauses of their own.
+    """
+
+    tokens: list[Token]
+    text: str
+    combination: bool
+    kept: list[Token] = field(default_factory=list)
+    sides: list[_Found] = field(default_factory=lambda: [_Found()])
+    inner: list[Inner] = field(default_factory=list)
+    open: list[tuple[int, _Found | None]] = field(default_factory=list)
+
+    def take(self, emit: Emit | None) -> tuple[list[Token], Clauses]:
+        cursor = Cursor(self.tokens, self.text)
+        while cursor.peek() is not None:
+            if not self._take_clause(cursor):
+                self._follow(cursor)
+                self.kept.append(cursor.advance())
+        return self.kept, Clauses(tuple(found.side() for found in self.sides), emit, tuple(self.inner))
+
+    def _follow(self, cursor: Cursor) -> None:
+        """Keeps track of parentheses and of the sides of a set operation."""
+        token = self.tokens[cursor.index]
+        if token.token_type == TokenType.L_PAREN:
+            begins = self.combination and word(cursor.peek(1)) == "SELECT"
+            self.open.append((token.start, _Found() if begins else None))
+        elif token.token_type == TokenType.R_PAREN and self.open:
+            begin, found = self.open.pop()
+            if found is not None and not found.side().is_empty:
+                self.inner.append(Inner(begin, token.start, found.side()))
+        elif not self.open and _is_set_operation(self.tokens, cursor.index):
+            self.sides.append(_Found())
+
+    def _take_clause(self, cursor: Cursor) -> bool:
+        """Takes the clause that begins here, if one does."""
+        token = self.tokens[cursor.index]
         if token.token_type == TokenType.HINT:
-            if depth > 0:
-                raise error_at("HINT_NOT_POSSIBLE", "a subquery cannot have a hint", text, token.start)
-            hints[-1] = read_hints(token, text)
-            index += 1
-        elif _is_window(tokens, index):
-            _refuse_misplaced_window(token, text, depth, windows[-1])
-            cursor = Cursor(tokens, text)
-            cursor.index = index + 2
-            windows[-1] = _take_sizes(cursor, token.start)
-            index = cursor.index
+            if self.open:
+                raise error_at("HINT_NOT_POSSIBLE", "a subquery cannot have a hint", self.text, token.start)
+            self.sides[-1].hints = read_hints(token, self.text)
+            cursor.advance()
+        elif is_window(self.tokens, cursor.index):
+            found = self._query_of_window(token)
+            found.window = take_window(cursor)
+        elif is_pairwise(self.tokens, cursor.index):
+            found = self._query_of_window(token)
+            found.pairs = take_pairs(cursor)
+        elif is_shedding(self.tokens, cursor.index):
+            self._query("WITH (…)", token).shedding = take_shedding(cursor)
         else:
-            _refuse_pairwise_window(tokens, index, text)
-            kept.append(token)
-            index += 1
-    return kept, Clauses(tuple(Side(w, h) for w, h in zip(windows, hints, strict=True)), emit)
+            return False
+        return True
+
+    def _query_of_window(self, token: Token) -> _Found:
+        found = self._query("a WINDOW", token)
+        if found.window is not None or found.pairs:
+            raise error_at(
+                "SYNTAX_ERROR",
+                "there are two WINDOW clauses",
+                self.text,
+                token.start,
+                hint="join the windows of pairs with AND" if found.pairs else None,
+            )
+        return found
+
+    def _query(self, what: str, token: Token) -> _Found:
+        """The SELECT a clause stands in."""
+        if not self.open:
+            return self.sides[-1]
+        found = self.open[-1][1]
+        if found is None:
+            raise error_at(
+                "NOT_IN_THE_LANGUAGE",
+                f"a subquery cannot have {what}",
+                self.text,
+                token.start,
+                hint="make the inner query a stream with CREATE STREAM … AS SELECT …",
+            )
+        return found
+
+
+def _is_combination(tokens: list[Token], emit: Emit | None) -> bool:
+    """True for `SELECT (SELECT …) / (SELECT …) EMIT EVERY …`: no FROM outside of parentheses."""
+    depth = 0
+    for token in tokens:
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        if depth == 0 and token.token_type == TokenType.FROM:
+            return False
+    return emit is not None and emit.every is not None
 
 
 def _refuse_later_clauses(tokens: list[Token], text: str) -> None:
@@ -108,7 +180,7 @@ def _refuse_later_clauses(tokens: list[Token], text: str) -> None:
 def _as_function_name(tokens: list[Token], index: int) -> Token:
     """`window(…)` and `window.start` are names, though WINDOW also begins a clause."""
     token, following = tokens[index], word(tokens[index + 1]) if index + 1 < len(tokens) else ""
-    if word(token) == "WINDOW" and following in ("(", ".") and not _is_pairwise_window(tokens, index):
+    if word(token) == "WINDOW" and following in ("(", ".") and not is_pairwise(tokens, index):
         return Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end)
     return token
 
@@ -125,115 +197,31 @@ def _is_set_operation(tokens: list[Token], index: int) -> bool:
 
 
 def _take_emit(tokens: list[Token], text: str) -> tuple[list[Token], Emit | None]:
-    """The tokens without `EMIT CHANGES` or `EMIT FINAL`, which end a query."""
+    """The tokens without the EMIT that ends a query."""
     depth = 0
     for index, token in enumerate(tokens):
         depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
-        if not _is_emit(tokens, index):
+        kind = _emit_kind(tokens, index)
+        if kind is None:
             continue
-        emit = Emit(word(tokens[index + 1]) == "CHANGES", token.start)
-        if index + 2 == len(tokens):
-            return tokens[:index], emit
-        if depth > 0 or not is_name(tokens[index + 2]):
+        cursor = Cursor(tokens, text)
+        cursor.index = index + 1 + len(kind.split())
+        every = take_interval(cursor) if kind == "EVERY" and depth == 0 else None
+        if cursor.peek() is None:
+            return tokens[:index], Emit(kind, token.start, every)
+        if depth > 0 or not is_name(cursor.peek()):
             continue
         raise error_at(
-            "SYNTAX_ERROR",
-            f"EMIT {word(tokens[index + 1])} ends a query, and more follows",
-            text,
-            token.start,
-            hint="put it at the end",
+            "SYNTAX_ERROR", f"EMIT {kind} ends a query, and more follows", text, token.start, hint="put it at the end"
         )
     return tokens, None
 
 
-def _is_emit(tokens: list[Token], index: int) -> bool:
+def _emit_kind(tokens: list[Token], index: int) -> Literal["CHANGES", "FINAL", "IN ORDER", "EVERY"] | None:
     """`EMIT CHANGES` is the clause unless a name of something is wanted there."""
-    return (
-        index > 0
-        and index + 1 < len(tokens)
-        and word(tokens[index]) == "EMIT"
-        and word(tokens[index + 1]) in ("CHANGES", "FINAL")
-        and word(tokens[index - 1]) not in _BEFORE_A_NAME
-    )
-
-
-# -- WINDOW ----------------------------------------------------------------------------------------
-
-
-def _is_window(tokens: list[Token], index: int) -> bool:
-    """`WINDOW =` is the clause; a column of that name can only be compared where an expression stands."""
-    if index == 0 or index + 2 >= len(tokens) or word(tokens[index]) != "WINDOW" or word(tokens[index + 1]) != "=":
-        return False
-    before, after = tokens[index - 1], tokens[index + 2]
-    return word(before) not in _BEFORE_AN_EXPRESSION and (
-        word(after) == "INTERVAL" or after.token_type == TokenType.NUMBER or before.token_type != TokenType.DOT
-    )
-
-
-def _refuse_misplaced_window(token: Token, text: str, depth: int, before: Window | None) -> None:
-    if depth > 0:
-        raise error_at(
-            "NOT_IN_THE_LANGUAGE",
-            "a subquery cannot have a WINDOW",
-            text,
-            token.start,
-            hint="make the inner query a stream with CREATE STREAM … AS SELECT …",
-        )
-    if before is not None:
-        raise error_at("SYNTAX_ERROR", "there are two WINDOW clauses", text, token.start)
-
-
-def _is_pairwise_window(tokens: list[Token], index: int) -> bool:
-    here = tokens[index : index + 7]
-    return (
-        len(here) == 7
-        and [word(here[i]) for i in (0, 1, 3, 5, 6)] == ["WINDOW", "(", ",", ")", "="]
-        and is_name(here[2])
-        and is_name(here[4])
-        and (index == 0 or word(tokens[index - 1]) not in _BEFORE_AN_EXPRESSION - {"AND"})
-    )
-
-
-def _refuse_pairwise_window(tokens: list[Token], index: int, text: str) -> None:
-    if _is_pairwise_window(tokens, index):
-        raise error_at(
-            "NOT_IN_THE_LANGUAGE",
-            "a window between two streams is not available",
-            text,
-            tokens[index].start,
-            hint="a standing query reads one stream; write WINDOW = …",
-        )
-
-
-def _take_sizes(cursor: Cursor, start: int) -> Window:
-    unit, size = _take_size(cursor, "window")
-    slide = size
-    if cursor.words("SLIDE"):
-        begin = cursor.index
-        slide_unit, slide = _take_size(cursor, "slide")
-        cursor_end = cursor.index
-        cursor.index = begin
-        if slide_unit != unit:
-            raise cursor.error_here("WINDOW_UNITS_DIFFER", "the window and its slide must both be time or both ROWS")
-        cursor.index = cursor_end
-    return Window("time" if unit == "time" else "rows", size, slide, start)
-
-
-def _take_size(cursor: Cursor, what: str) -> tuple[str, int]:
-    if word(cursor.peek()) == "INTERVAL":
-        return "time", take_interval(cursor)
-    begin = cursor.index
-    sign = "-" if cursor.words("-") else ""
-    token = cursor.peek()
-    if token is not None and token.token_type == TokenType.NUMBER:
-        count = sign + cursor.advance().text
-        if not (cursor.words("ROWS") or cursor.words("ROW")):
-            cursor.fail("expected ROWS", hint="write WINDOW = 1000 ROWS, or WINDOW = INTERVAL 10 SECONDS")
-        if not count.isdigit() or not 0 < int(count) < 2**53:
-            cursor.index = begin
-            raise cursor.error_here(
-                "SYNTAX_ERROR", f"a {what} of {count} rows cannot be", hint="use a whole number from 1"
-            )
-        return "rows", int(count)
-    cursor.index = begin
-    cursor.fail(f"expected the {what}'s size", hint="write WINDOW = INTERVAL 1 MINUTE or WINDOW = 1000 ROWS")
+    if index == 0 or word(tokens[index]) != "EMIT" or word(tokens[index - 1]) in _BEFORE_A_NAME:
+        return None
+    following = [word(token) for token in tokens[index + 1 : index + 3]]
+    if following[:1] == ["EVERY"] or following[:1] == ["CHANGES"] or following[:1] == ["FINAL"]:
+        return cast(Literal["CHANGES", "FINAL", "EVERY"], following[0])
+    return "IN ORDER" if following == ["IN", "ORDER"] else None

@@ -109,6 +109,15 @@ class Scope:
     alias: str
     schema: StreamSchema
 
+    @property
+    def is_join(self) -> bool:
+        """True if several streams stand side by side."""
+        return False
+
+    def spelled(self, node: exp.Column) -> str:
+        """What a column is called in an answer that does not rename it."""
+        return self.find(node.name) or node.name
+
     def find(self, name: str) -> str | None:
         """The stream's own spelling of a column's name."""
         if name in self.schema.names:

@@ -11,6 +11,7 @@ import json
 from typing import Any
 
 from anabranch.operators.base import Inputs, Operator
+from anabranch.operators.window_join import WindowJoin
 from anabranch.schema import StreamSchema
 
 
@@ -37,6 +38,8 @@ def plan_as_dict(
     if schema is not None:
         answer["columns"] = schema.to_json()["columns"]
     reads = _reads(step) if _branches(step) else [(name, pushed) for name in operator.inputs]
+    if isinstance(operator, WindowJoin):
+        reads = [(stream, kept) for _, stream, kept in operator.sources]
     return {
         "answer": answer,
         "steps": steps,
@@ -46,8 +49,20 @@ def plan_as_dict(
 
 
 def _branches(step: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The parts of a step that are steps themselves."""
-    return {key: value for key, value in step.items() if isinstance(value, dict) and "operator" in value}
+    """The parts of a step that are steps themselves, or that hold nothing but steps under their names."""
+    found: dict[str, dict[str, Any]] = {}
+    for key, value in step.items():
+        if isinstance(value, dict) and "operator" in value:
+            found[key] = value
+        elif _holds_steps(value):
+            found |= value
+    return found
+
+
+def _holds_steps(value: Any) -> bool:
+    return (
+        isinstance(value, dict) and bool(value) and all(isinstance(v, dict) and "operator" in v for v in value.values())
+    )
 
 
 def _reads(step: dict[str, Any]) -> list[tuple[str, str | None]]:
@@ -90,7 +105,10 @@ def _step_lines(step: dict[str, Any], indent: str) -> list[str]:
     lines = [
         f"{indent}{key.replace('_', ' ')}: {_value_text(key, value)}"
         for key, value in step.items()
-        if key not in _SHOWN_ELSEWHERE and key not in branches and value not in (None, [], (), {}, "")
+        if key not in _SHOWN_ELSEWHERE
+        and key not in branches
+        and value not in (None, [], (), {}, "")
+        and not _holds_steps(value)
     ]
     keeps = step.get("keeps")
     lines.append(f"{indent}keeps: {keeps['what'] + '; ' + keeps['bound'] if keeps else 'nothing between batches'}")

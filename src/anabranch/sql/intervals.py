@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
 
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from anabranch.errors import AnabranchError, SqlError, did_you_mean
 from anabranch.sql.cursor import Cursor, word
@@ -56,14 +56,19 @@ def interval_us(text: str) -> int:
     return _checked(sum((_amount(number) * unit_us(unit) for number, unit in pairs), Decimal(0)), text)
 
 
-def take_interval(cursor: Cursor) -> int:
-    """The microseconds of the interval the cursor stands on, which is taken."""
+def take_interval(cursor: Cursor, *, least: int = 1) -> int:
+    """The microseconds of the interval the cursor stands on, which is taken; `least` are the fewest it may have.
+
+    Where they may be negative, each part may have a minus before it, as in Spark.
+    """
     cursor.expect("INTERVAL")
     first = cursor.index
     total, parts = Decimal(0), 0
     while True:
+        sign = -1 if least < 0 and word(cursor.peek()) == "-" and _is_amount(cursor.peek(1)) else 1
+        cursor.index += sign < 0
         token = cursor.peek()
-        if token is None or token.token_type not in (TokenType.NUMBER, TokenType.STRING):
+        if token is None or not _is_amount(token):
             if parts:
                 break
             if word(token) in ("-", "DASH"):
@@ -71,10 +76,10 @@ def take_interval(cursor: Cursor) -> int:
             cursor.fail("expected a number", hint="write for example INTERVAL 10 SECONDS")
         try:
             if token.token_type == TokenType.STRING and len(token.text.split()) > 1:
-                total, parts = total + interval_us(token.text), parts + 1
+                total, parts = total + sign * interval_us(token.text), parts + 1
                 cursor.advance()
                 continue
-            amount = _amount(token.text)
+            amount = sign * _amount(token.text)
             cursor.advance()
             unit = cursor.peek()
             if unit is None or not word(unit):
@@ -86,10 +91,14 @@ def take_interval(cursor: Cursor) -> int:
         if cursor.next_is("TO"):
             cursor.fail("expected the end of the interval", hint="write for example INTERVAL 1 DAY 2 HOURS")
     try:
-        return _checked(total, cursor.source(first, cursor.index))
+        return _checked(total, cursor.source(first, cursor.index), least)
     except SqlError as problem:
         cursor.index = first
         raise _placed(problem, cursor) from None
+
+
+def _is_amount(token: Token | None) -> bool:
+    return token is not None and token.token_type in (TokenType.NUMBER, TokenType.STRING)
 
 
 def _placed(problem: AnabranchError, cursor: Cursor) -> SqlError:
@@ -108,12 +117,14 @@ def _amount(text: str) -> Decimal:
     return amount
 
 
-def _checked(total: Decimal, text: str) -> int:
-    if total <= 0 or total > LONGEST_US or total != int(total):
+def _checked(total: Decimal, text: str, least: int = 1) -> int:
+    if total < least or abs(total) > LONGEST_US or total != int(total):
+        from_zero = "zero or more" if least == 0 else "more than zero"
         raise SqlError(
             "INTERVAL_OUT_OF_RANGE",
             f"an interval of {text} cannot be used",
-            hint="use a whole number of microseconds, more than zero and at most 100 years",
+            hint="use a whole number of microseconds, "
+            + (f"{from_zero} and at most 100 years" if least >= 0 else "at most 100 years back or forth"),
         )
     return int(total)
 

@@ -15,9 +15,11 @@ from anabranch import expressions
 from anabranch.errors import AnabranchError, did_you_mean
 from anabranch.schema import StreamSchema
 from anabranch.sql.columns import Scope, conjuncts, joined, sql_of, without_own_functions
+from anabranch.sql.combinations import is_combination
 from anabranch.sql.hints import refuse_hints
-from anabranch.sql.plan import Lookup, StandingPlan, look_up, plan_standing, refuse_emit, stream_name, too_large
+from anabranch.sql.plan import StandingPlan, plan_standing, refuse_emit, too_large
 from anabranch.sql.safety import SESSION_NAMES, called, check_tree, spark_text
+from anabranch.sql.sources import Lookup, look_up, stream_name
 from anabranch.sql.tree import Select
 
 
@@ -56,7 +58,7 @@ class OncePlan:
 
 def plan_once(select: Select, lookup: Lookup) -> OncePlan:
     """The plan of a SELECT that is asked once."""
-    if select.window is not None:
+    if select.window is not None or select.pairs or is_combination(select):
         return OncePlan(select, None, standing=plan_standing(select, lookup))
     try:
         return _plan(select, lookup)

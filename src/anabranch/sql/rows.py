@@ -72,13 +72,18 @@ def _with_residual(
     operator = SelectOperator(
         scope.stream, tuple((name, sql_of(column(name))) for name in raw), scope.schema.time, filter_sql
     )
+    return operator, spark_rest(outputs, rest)
+
+
+def spark_rest(outputs: Sequence[Output], rest: list[exp.Expr]) -> str:
+    """The Spark SQL that makes the outputs of what an operator delivers, where the rest of the conditions holds."""
     residual = exp.select(*(exp.alias_(out.value.copy(), out.name, quoted=True) for out in outputs)).from_(
         exp.to_table(INPUT_VIEW)
     )
     condition = joined(rest)
     if condition is not None:
         residual = residual.where(condition)
-    return operator, spark_text(residual)
+    return spark_text(residual)
 
 
 def _outputs(scope: Scope, tree: exp.Select) -> list[Output]:

@@ -21,6 +21,7 @@ class Window:
     size: int
     slide: int
     start: int = field(default=0, compare=False)
+    slide_start: int | None = field(default=None, compare=False)
 
     def describe(self) -> str:
         if self.unit == "time":
@@ -40,19 +41,63 @@ class Hint:
 
 
 @dataclass(frozen=True)
-class Emit:
-    """`EMIT CHANGES` or `EMIT FINAL` at the end of a query."""
+class Pair:
+    """`WINDOW(first, second) = …`: how far the time of the second may be from that of the first.
 
-    changes: bool
+    The difference of their times, second minus first, is from `low` to `high`; in ROWS both are the number.
+    """
+
+    first: str
+    second: str
+    unit: Literal["time", "rows"]
+    low: int
+    high: int
     start: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
+class Shedding:
+    """`WITH (memory = …, shed = …)`: how many bytes of rows a join may keep, and which it lets go first."""
+
+    memory: int
+    shed: Literal["random", "oldest", "matches"]
+    start: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Emit:
+    """`EMIT CHANGES`, `FINAL`, `IN ORDER` or `EVERY INTERVAL …` at the end of a query; `every` is in microseconds."""
+
+    kind: Literal["CHANGES", "FINAL", "IN ORDER", "EVERY"]
+    start: int = field(default=0, compare=False)
+    every: int | None = None
+
+    @property
+    def changes(self) -> bool:
+        return self.kind == "CHANGES"
+
+
+@dataclass(frozen=True)
 class Side:
-    """The clauses of one SELECT: of the whole query, or of one side of a set operation."""
+    """The clauses of one SELECT: of the whole query, of one side of a set operation, or of a subquery."""
 
     window: Window | None = None
     hints: tuple[Hint, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    shedding: Shedding | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return self == Side()
+
+
+@dataclass(frozen=True)
+class Inner:
+    """The clauses of a subquery, which stands between two characters of the text."""
+
+    begin: int
+    end: int
+    side: Side
 
 
 @dataclass(frozen=True)
@@ -71,15 +116,36 @@ class Select:
     start: int = field(default=0, compare=False, repr=False)
     sides: tuple[Side, ...] = ()
     emit: Emit | None = None
+    inner: tuple[Inner, ...] = ()
 
     @property
     def hints(self) -> tuple[Hint, ...]:
         return tuple(hint for side in self.sides for hint in side.hints)
 
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        return tuple(pair for side in self.sides for pair in side.pairs)
+
+    @property
+    def shedding(self) -> Shedding | None:
+        return next((side.shedding for side in self.sides if side.shedding is not None), None)
+
+    @property
+    def every(self) -> int | None:
+        """How often `EMIT EVERY` wants an answer."""
+        return self.emit.every if self.emit is not None else None
+
     def side(self, number: int, tree: exp.Expr) -> Select:
         """One side of a set operation as a query of its own."""
         own = self.sides[number]
         return replace(self, tree=tree, window=own.window, sides=(own,), emit=None)
+
+    def subquery(self, tree: exp.Expr) -> Select:
+        """A subquery with its clauses as a query of its own."""
+        start = start_of(tree)
+        found = (each.side for each in self.inner if start is not None and each.begin <= start <= each.end)
+        own = next(found, Side())
+        return replace(self, tree=tree, window=own.window, sides=(own,), emit=None, inner=())
 
     def error(
         self,

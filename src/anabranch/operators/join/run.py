@@ -25,7 +25,7 @@ from anabranch.operators.base import Inputs
 from anabranch.operators.join.order import JoinOrder
 from anabranch.operators.join.partials import Drivers, Partials
 from anabranch.operators.join.program import JoinProgram
-from anabranch.operators.join.rows import Share, SourceRows
+from anabranch.operators.join.rows import Kept, Share, SourceRows
 from anabranch.operators.join.shedding import Policy, Shedding
 from anabranch.operators.join.steps import BandStep, HashStep, ScanStep, SortedStep, Step
 from anabranch.operators.join.windows import FOREVER
@@ -103,8 +103,8 @@ class JoinRun:
     def results(self) -> Iterator[Results]:
         """All results, in order of their times and then of their rows."""
         waiting: list[Results] = []
-        for until, found in self._slices():
-            waiting += found
+        for until, slices in self._slices():
+            waiting += [each for one in slices for each in self._found(*one)]
             together = _joined(waiting, self._program.count)
             ready = together.times < until
             if not ready.all():
@@ -116,6 +116,22 @@ class JoinRun:
                 yield in_order(together)
         if waiting:
             yield in_order(_joined(waiting, self._program.count))
+
+    def counts(self) -> Iterator[list[tuple[int, Kept, Ints]]]:
+        """Where one equality of two sources is all there is: drivers, and how many results each has.
+
+        In slices of time; each slice has the drivers of both sources.
+        """
+        for _, slices in self._slices():
+            yield [self._counts(*each) for each in slices]
+
+    def _counts(self, driver: int, low: int, high: int) -> tuple[int, Kept, Ints]:
+        source, drivers = 1 - driver, self._new_rows(driver, low, high)
+        partials = Partials.of(drivers)
+        window = self._window(partials, source)
+        step, _ = self._step(driver, source, [driver], *window)
+        assert isinstance(step, HashStep)
+        return driver, drivers.kept, step.counts(partials, *window)
 
     def columns(self, names: Sequence[str], results: Results) -> pa.Table:
         """Columns named `alias.column` of results."""
@@ -135,8 +151,8 @@ class JoinRun:
 
     # -- drivers -----------------------------------------------------------------------------------
 
-    def _slices(self) -> Iterator[tuple[int, list[Results]]]:
-        """For slices of time, the results found from the drivers in them."""
+    def _slices(self) -> Iterator[tuple[int, list[tuple[int, int, int]]]]:
+        """For slices of time up to a time, the drivers in them: source, first and last row."""
         ranges = [self._drivers(i) for i in range(self._program.count)]
         while any(low < high for low, high in ranges):
             until = min(
@@ -145,13 +161,13 @@ class JoinRun:
             )
             first = min(self._time(i, low) for i, (low, high) in enumerate(ranges) if low < high)
             until = max(until, first + 1)
-            found: list[Results] = []
+            drivers: list[tuple[int, int, int]] = []
             for i, (low, high) in enumerate(ranges):
                 cut = high if until == FOREVER else self.sources[i].row_at(until, high)
-                for begin in range(low, cut, 2 * _DRIVERS):  # many rows may share one time
-                    found += self._found(i, begin, min(begin + 2 * _DRIVERS, cut))
+                steps = range(low, cut, 2 * _DRIVERS)  # many rows may share one time
+                drivers += [(i, begin, min(begin + 2 * _DRIVERS, cut)) for begin in steps]
                 ranges[i] = (max(low, cut), high)
-            yield until, found
+            yield until, drivers
 
     def _time(self, source: int, row: int) -> int:
         return int(self.sources[source].times(np.array([row]))[0])
@@ -185,22 +201,18 @@ class JoinRun:
 
     # -- from drivers to results ---------------------------------------------------------------------
 
+    def _new_rows(self, driver: int, low: int, high: int) -> Drivers:
+        """Drivers, with the columns that conditions ask of them."""
+        conditions = self._program.conditions
+        sides = [side for each in conditions.equalities for side in each.sides if side.source == driver]
+        names = [name for side in sides for name in side.value.columns]
+        names += [name for test in conditions.tests for name in test.value.columns]
+        own = dict.fromkeys(name for name in names if self._program.source_of[name] == driver)
+        return Drivers(driver, self.sources[driver].kept(low, high, list(own)))
+
     def _found(self, driver: int, low: int, high: int) -> list[Results]:
         order = self._order.of(driver)
-        columns = {
-            name: None
-            for each in self._program.conditions.equalities
-            for side in each.sides
-            if side.source == driver
-            for name in side.value.columns
-        }
-        columns |= {
-            name: None
-            for test in self._program.conditions.tests
-            for name in test.value.columns
-            if self._program.source_of[name] == driver
-        }
-        drivers = Drivers(driver, self.sources[driver].kept(low, high, list(columns)))
+        drivers = self._new_rows(driver, low, high)
         found = []
         for partials in self._extend(Partials.of(drivers), order):
             times = np.maximum.reduce([partials.times[i] for i in range(self._program.count)])

@@ -119,7 +119,8 @@ class _SourceShare:
     def _of_windows(self, rows: Ints, times: Ints) -> Floats:
         """Room by the rows that are in the window of each row."""
         first = self._whole._sources[self._source].first_at(frozen(times), -self._span, self._end)
-        return np.minimum(1.0, self._whole.rows_kept / np.maximum(rows - first + 1, 1))
+        found: Floats = np.minimum(1.0, self._whole.rows_kept / np.maximum(rows - first + 1, 1))
+        return found
 
     def _of_keys(self, times: Ints, table: pa.Table) -> Floats:
         buckets = _buckets(self._key.evaluate(table), table.num_rows)

@@ -128,15 +128,31 @@ class HashStep(Step):
         self._index = ChainIndex(low, self._memory)
         return self._index
 
-    def _candidates(self, partials: Partials, low: Ints, high: Ints) -> Iterator[Pairs]:
-        asked, probes, low, high = self._asked(partials, low, high)
-        if len(probes) == 0:
-            return
+    def _ready(self, low: Ints, high: Ints) -> tuple[ChainIndex, Ints, Ints, int]:
+        """An index for probes with these windows, with the rows that it has yet to take in, up to a row number."""
         index = self._index_for(int(low.min()), int(high.max()))
         index.make_room(int((np.maximum.accumulate(high) - low).max()) + max(index.next_row - int(high.max()), 0))
         end = max(index.next_row, int(high.max()))
         keys, rows = self._keys(index.next_row, end)
         index.begin()
+        return index, keys, rows, end
+
+    def counts(self, partials: Partials, low: Ints, high: Ints) -> Ints:
+        """How many rows each partial result meets, without finding out which."""
+        counts = np.zeros(len(partials), np.int64)
+        asked, probes, low, high = self._asked(partials, low, high)
+        if len(probes):
+            index, keys, rows, end = self._ready(low, high)
+            found = index.count(keys, rows, probes, low, high)
+            counts[slice(None) if asked is None else asked] = found
+            index.enter_rest(keys, rows, end)
+        return counts
+
+    def _candidates(self, partials: Partials, low: Ints, high: Ints) -> Iterator[Pairs]:
+        asked, probes, low, high = self._asked(partials, low, high)
+        if len(probes) == 0:
+            return
+        index, keys, rows, end = self._ready(low, high)
         while not index.done(len(probes)):
             count = index.join(keys, rows, probes, low, high, self._probes, self._rows)
             if count:

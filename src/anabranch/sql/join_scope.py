@@ -1,0 +1,190 @@
+"""Names in a join: which column of which source each one is.
+
+Sources stand side by side as one row whose columns are called `alias.column`; over that row a join
+is planned like a query of one stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+from sqlglot import exp
+
+from anabranch.errors import SqlError, did_you_mean
+from anabranch.operators.join.program import COMPLETENESS
+from anabranch.schema import ARRIVAL_COLUMN, TIME_TYPE, StreamSchema
+from anabranch.sql.columns import Scope, column
+from anabranch.sql.tree import Select
+
+
+@dataclass(frozen=True)
+class Source:
+    """A stream that a join reads, under the name it has there."""
+
+    alias: str
+    stream: str
+    schema: StreamSchema
+
+    def full(self, name: str) -> str:
+        """The name of one of its columns in the joined row."""
+        return f"{self.alias}.{name}"
+
+    def find(self, name: str) -> str | None:
+        """The stream's own spelling of a column's name."""
+        return next((known for known in self.schema.names if known.lower() == name.lower()), None)
+
+
+@dataclass(frozen=True)
+class JoinScope(Scope):
+    """The sources of a join; `visible` of them, from the first on, can be named.
+
+    `results` are the bare names of what a result has of itself, such as its `_time`.
+    """
+
+    sources: tuple[Source, ...] = ()
+    visible: int = 0
+    results: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(select: Select, sources: tuple[Source, ...]) -> JoinScope:
+        fields = [pa.field(each.full(own.name), own.type) for each in sources for own in each.schema.arrow]
+        schema = StreamSchema(pa.schema(fields), ARRIVAL_COLUMN)
+        return JoinScope(select, sources[0].stream, sources[0].alias, schema, sources, len(sources))
+
+    def up_to(self, count: int) -> JoinScope:
+        """What the ON of a JOIN sees: the sources up to it."""
+        return replace(self, visible=count)
+
+    def with_results(self) -> JoinScope:
+        """What the select list sees: the time of the result, too, and with shedding how complete it is."""
+        own = [pa.field(ARRIVAL_COLUMN, TIME_TYPE)]
+        if self.select.shedding is not None:
+            own.append(pa.field(COMPLETENESS, pa.float64()))
+        schema = StreamSchema(pa.schema([*self.schema.arrow, *own]), ARRIVAL_COLUMN)
+        return replace(self, schema=schema, results=tuple(each.name for each in own))
+
+    @property
+    def is_join(self) -> bool:
+        return True
+
+    @cached_property
+    def owners(self) -> Mapping[str, tuple[Source, str]]:
+        """The source and its own name for each column of the joined row."""
+        return {each.full(name): (each, name) for each in self.sources for name in each.schema.names}
+
+    def find(self, name: str) -> str | None:
+        """The column a bare name means, where one source alone has it."""
+        found = self._having(name)
+        return found[0].full(found[0].find(name) or name) if len(found) == 1 else None
+
+    def name_of(self, node: exp.Column) -> str | None:
+        """The column of the joined row that a reference means, or None."""
+        if node.args.get("db") is not None:
+            raise self._not_a_column(node, f"columns are written name or {self.sources[0].alias}.name")
+        if node.table:
+            return self._qualified(node)
+        if node.name.lower() in self.results:
+            return node.name.lower()
+        found = self._having(node.name)
+        if len(found) > 1 or (found and node.name.lower() == ARRIVAL_COLUMN):
+            raise self._ambiguous(node, found)
+        return self.find(node.name)
+
+    def spelled(self, node: exp.Column) -> str:
+        if not node.table and node.name.lower() in self.results:
+            return node.name.lower()
+        found = [self.source(node.table)] if node.table else self._having(node.name)
+        return next((own for each in found if each and (own := each.find(node.name))), node.name)
+
+    def not_found(self, node: exp.Column, others: list[str]) -> SqlError:
+        shown = self.sources[: self.visible]
+        known = dict.fromkeys([*(name for each in shown for name in each.schema.names), *others])
+        return self.select.error(
+            "COLUMN_NOT_FOUND",
+            f'column "{node.name}" is not in {listed([each.alias for each in shown])}',
+            node,
+            hint=did_you_mean(node.name, known),
+        )
+
+    def hidden_by_window(self, name: str, node: exp.Expr) -> SqlError:
+        return self.select.error(
+            "COLUMN_AMBIGUOUS",
+            f'"{name}" is a column of a stream, and an end of the period',
+            node,
+            hint=f"give it another name in a CREATE STREAM … AS SELECT {name} AS …",
+        )
+
+    def source(self, name: str) -> Source | None:
+        """The source of this name that can be named here."""
+        return next((each for each in self.sources[: self.visible] if each.alias.lower() == name.lower()), None)
+
+    def _having(self, name: str) -> list[Source]:
+        return [each for each in self.sources[: self.visible] if each.find(name) is not None]
+
+    def _qualified(self, node: exp.Column) -> str | None:
+        source = self.source(node.table)
+        if source is None:
+            known = [each.alias for each in self.sources[: self.visible]]
+            raise self._not_a_column(node, did_you_mean(node.table, known, f"there are: {', '.join(known)}"))
+        if isinstance(node.this, exp.Star):
+            return None
+        name = source.find(node.name)
+        if name is None:
+            raise self.select.error(
+                "COLUMN_NOT_FOUND",
+                f'column "{node.name}" is not in "{source.alias}"',
+                node,
+                hint=did_you_mean(node.name, source.schema.names),
+            )
+        return source.full(name)
+
+    def _ambiguous(self, node: exp.Column, found: list[Source]) -> SqlError:
+        return self.select.error(
+            "COLUMN_AMBIGUOUS",
+            f'column "{node.name}" may be that of {listed([each.alias for each in found], "or")}',
+            node,
+            hint="write " + " or ".join(f"{each.alias}.{node.name}" for each in found),
+        )
+
+    def _not_a_column(self, node: exp.Column, hint: str | None) -> SqlError:
+        said = ".".join(part.name for part in node.parts)
+        return self.select.error("COLUMN_NOT_FOUND", f'"{said}" is not a column of this join', node, hint=hint)
+
+
+def listed(names: list[str], last: str = "and") -> str:
+    """Names as a sentence has them.
+
+    >>> listed(["A", "B", "C"])
+    'A, B and C'
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"
+
+
+def star_columns(scope: JoinScope, item: exp.Expr, star: exp.Star) -> list[tuple[str, exp.Column]]:
+    """What `*` or `A.*` stands for: names of the answer and columns of the joined row.
+
+    A name that several sources have, or that is kept for the answer's time, gets its source's before it.
+    """
+    if star.args.get("replace") or star.args.get("rename"):
+        raise scope.select.error("NOT_IN_THE_LANGUAGE", "* can only be followed by EXCEPT", item)
+    chosen = scope.sources
+    if isinstance(item, exp.Column):
+        scope.name_of(item)
+        chosen = tuple(each for each in chosen if each.alias.lower() == item.table.lower())
+    left_out = set[str]()
+    for each in star.args.get("except_") or ():
+        found = {source.full(own) for source in chosen if (own := source.find(each.name)) is not None}
+        if not found:
+            raise scope.not_found(each, [])
+        left_out |= found
+    often = [name.lower() for source in chosen for name in source.schema.names]
+    columns: list[tuple[str, exp.Column]] = []
+    for source in chosen:
+        for name in source.schema.names:
+            clashes = often.count(name.lower()) > 1 or name.lower() == ARRIVAL_COLUMN
+            if source.full(name) not in left_out:
+                columns.append((f"{source.alias}_{name}" if clashes else name, column(source.full(name))))
+    return columns

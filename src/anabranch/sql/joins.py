@@ -1,0 +1,257 @@
+"""Joins of streams in a standing query: a result is a row of each, close enough in time.
+
+The windows are those of M. A. Hammad, W. G. Aref, A. K. Elmagarmid et al., "STEAM" (2002), section
+6.2: one for all pairs of streams, or one for each of as many pairs as bind all streams together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from anabranch.errors import SqlError
+from anabranch.operators.window_join import WindowJoin
+from anabranch.schema import ARRIVAL_COLUMN, StreamSchema
+from anabranch.sql.columns import column, conjuncts, joined, sql_of
+from anabranch.sql.join_scope import JoinScope, Source, listed, star_columns
+from anabranch.sql.join_windows import Constraint, windows_of
+from anabranch.sql.rows import Output, answer_schema, check_condition, check_names, output_name, spark_rest, star_of
+from anabranch.sql.sources import Lookup, look_up, plain_select, refuse_clauses, stream_name
+from anabranch.sql.tree import Select
+from anabranch.sql.window_clause import Unit
+
+MOST_SOURCES = 16
+"""The streams one query can join."""
+
+_AS_A_STREAM = "make the join a stream with CREATE STREAM … AS SELECT … EMIT IN ORDER, and"
+_CLAUSES = {
+    "order": ("a join answers its results as they are found", f"{_AS_A_STREAM} order the windows of that"),
+    "limit": ("a join has no last row to stop at", f"{_AS_A_STREAM} limit the windows of that"),
+    "distinct": ("DISTINCT would keep every result ever found", f"{_AS_A_STREAM} use DISTINCT in windows of that"),
+}  # fmt: skip
+"""Clauses a join cannot have: why, and what instead."""
+
+
+@dataclass(frozen=True)
+class JoinPlan:
+    """What planning a join gives; `residual_sql` is what Spark SQL does with its results."""
+
+    operator: WindowJoin
+    residual_sql: str | None
+    schema: StreamSchema | None
+    time: str
+
+
+@dataclass(frozen=True)
+class Join:
+    """What a join reads: its sources with their conditions, and those of several sources."""
+
+    scope: JoinScope
+    unit: Unit
+    windows: tuple[Constraint, ...]
+    filters: tuple[str | None, ...]
+    conditions: tuple[str, ...]
+    rest: tuple[exp.Expr, ...]
+    """Conditions that Arrow cannot evaluate."""
+
+    def operator(self, columns: tuple[tuple[str, str], ...], time: str, *, ordered: bool) -> WindowJoin:
+        select, sources = self.scope.select, self.scope.sources
+        shedding = select.shedding
+        return WindowJoin(
+            sources=tuple((each.alias, each.stream, kept) for each, kept in zip(sources, self.filters, strict=True)),
+            unit=self.unit,
+            windows=self.windows,
+            conditions=self.conditions,
+            columns=columns,
+            time=time,
+            order="time" if ordered or self.unit == "rows" else "arrival",
+            memory=shedding.memory if shedding is not None else None,
+            shed=shedding.shed if shedding is not None else None,
+        )
+
+
+def plan_join(select: Select, join: Join, tree: exp.Select) -> JoinPlan:
+    """The operator of a join without aggregates, and the Spark SQL behind it where Arrow cannot do an expression."""
+    _check_emit(select)
+    scope = join.scope.with_results()
+    outputs = _outputs(scope, tree)
+    stamp = next((out for out in outputs if out.value == column(ARRIVAL_COLUMN)), None)
+    if stamp is None:
+        stamp = Output(ARRIVAL_COLUMN, column(ARRIVAL_COLUMN), tree)
+        outputs.append(stamp)
+    check_names(scope, outputs, stamp)
+    ordered = select.emit is not None and select.emit.kind == "IN ORDER"
+    if join.rest or not all(scope.can_compile(out.value) for out in outputs):
+        trees = [*(out.value for out in outputs), *join.rest]
+        used = {each.name for tree in trees for each in tree.find_all(exp.Column)}
+        raw = [name for name in scope.schema.names if name in used or name == ARRIVAL_COLUMN]
+        operator = join.operator(tuple((n, sql_of(column(n))) for n in raw), ARRIVAL_COLUMN, ordered=ordered)
+        return JoinPlan(operator, spark_rest(outputs, list(join.rest)), None, stamp.name)
+    columns = tuple((out.name, sql_of(out.value)) for out in outputs)
+    schema = answer_schema(scope, outputs, stamp.name, scope.schema.arrow)
+    return JoinPlan(join.operator(columns, stamp.name, ordered=ordered), None, schema, stamp.name)
+
+
+def _outputs(scope: JoinScope, tree: exp.Select) -> list[Output]:
+    outputs: list[Output] = []
+    aliases: dict[str, exp.Expr] = {}
+    for item in tree.expressions:
+        star = star_of(item)
+        if star is not None:
+            outputs.extend(Output(name, value, item) for name, value in star_columns(scope, item, star))
+            continue
+        value = scope.resolve(item.this if isinstance(item, exp.Alias) else item, aliases)
+        name = scope.spelled(item) if isinstance(item, exp.Column) else output_name(item, value)
+        outputs.append(Output(name, value, item))
+        if isinstance(item, exp.Alias):
+            aliases.setdefault(item.alias.lower(), value)
+    return outputs
+
+
+# -- what is joined ------------------------------------------------------------------------------
+
+
+def read_join(select: Select, lookup: Lookup) -> tuple[Join, exp.Select]:
+    """What a query over several streams joins."""
+    tree = plain_select(select, joins=True)
+    joins: list[exp.Join] = tree.args["joins"]
+    for each in joins:
+        _check_kind(select, each)
+    tables = [tree.args["from_"].this, *(each.this for each in joins)]
+    if len(tables) > MOST_SOURCES:
+        raise select.error(
+            "TOO_MANY_STREAMS",
+            f"a query joins at most {MOST_SOURCES} streams, this one {len(tables)}",
+            tables[MOST_SOURCES],
+            hint="join some of them in a CREATE STREAM … AS SELECT … first",
+        )
+    sources = _sources(select, tables, lookup)
+    if select.window is None and not select.pairs:
+        raise _unbounded(select, sources, tables[1])
+    refuse_clauses(select, tree, _CLAUSES)
+    for hint in select.hints:
+        raise select.error(
+            "HINT_NOT_POSSIBLE",
+            "a join chooses itself how its rows are kept",
+            hint="leave the hint out",
+            start=hint.start,
+        )
+    scope = JoinScope.of(select, sources)
+    unit, windows = windows_of(select, sources)
+    return _with_conditions(scope, unit, windows, tree), tree
+
+
+def _check_kind(select: Select, join: exp.Join) -> None:
+    """Only inner joins: all others would have to wait for what may not come."""
+    words = [join.args.get(part) for part in ("method", "side", "kind")]
+    said = " ".join(str(each).upper() for each in words if each)
+    if said not in ("", "INNER", "CROSS"):
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            f"a standing query cannot have a {said} JOIN",
+            join,
+            hint="write JOIN … ON …" if said == "NATURAL" else "use JOIN … ON …, or ask once with SELECT",
+            keyword=said.split()[0],
+        )
+    using = join.args.get("using")
+    if using:
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            "a standing query cannot have JOIN … USING",
+            using[0],
+            hint=f"write ON a.{using[0].name} = b.{using[0].name}",
+            keyword="USING",
+        )
+
+
+def _sources(select: Select, tables: Sequence[exp.Table], lookup: Lookup) -> tuple[Source, ...]:
+    sources: list[Source] = []
+    for table in tables:
+        schema = look_up(select, table, lookup)
+        alias = table.alias or table.name
+        if any(each.alias.lower() == alias.lower() for each in sources):
+            raise select.error(
+                "SOURCE_EXISTS",
+                f'two streams of FROM are called "{alias}"',
+                table,
+                hint=f"give one of them another name: {stream_name(table)} AS …",
+            )
+        sources.append(Source(alias, stream_name(table), schema))
+    names = [each.full(name).lower() for each in sources for name in each.schema.names]
+    if len(set(names)) < len(names):
+        raise select.error(
+            "COLUMN_AMBIGUOUS", "columns of two streams have one name", tables[0], hint="use aliases without dots"
+        )
+    return tuple(sources)
+
+
+def _unbounded(select: Select, sources: Sequence[Source], place: exp.Expr) -> SqlError:
+    return select.error(
+        "JOIN_STATE_UNBOUNDED",
+        f"joining {listed([each.alias for each in sources])} would keep every row forever",
+        place,
+        hint="add WINDOW = INTERVAL … after FROM",
+    )
+
+
+def _with_conditions(scope: JoinScope, unit: Unit, windows: tuple[Constraint, ...], tree: exp.Select) -> Join:
+    """Conditions of ON and WHERE; what one source alone decides is applied while it is read."""
+    parts: list[exp.Expr] = []
+    for place, each in enumerate(tree.args["joins"], 2):
+        if each.args.get("on") is not None:
+            parts += conjuncts(scope.up_to(place).resolve(each.args["on"]))
+    where = tree.args.get("where")
+    if where is not None:
+        parts += conjuncts(scope.resolve(where.this))
+    filters: list[list[exp.Expr]] = [[] for _ in scope.sources]
+    conditions: list[str] = []
+    rest: list[exp.Expr] = []
+    for part in parts:
+        if part == exp.true():  # sqlglot's ON for a JOIN that has none
+            continue
+        check_condition(scope, part)
+        owners = {scope.owners[each.name][0] for each in part.find_all(exp.Column)}
+        if not scope.can_compile(part):
+            rest.append(part)
+        elif len(owners) <= 1:
+            # A condition without columns holds for all rows of any source, or for none.
+            place = scope.sources.index(next(iter(owners), scope.sources[0]))
+            filters[place].append(_own(scope, part))
+        else:
+            conditions.append(sql_of(part))
+    kept = [joined(each) for each in filters]
+    by_source = tuple(None if each is None else sql_of(each) for each in kept)
+    return Join(scope, unit, windows, by_source, tuple(conditions), tuple(rest))
+
+
+def _own(scope: JoinScope, condition: exp.Expr) -> exp.Expr:
+    """A condition on one source, over the stream's own names."""
+
+    def replace(node: exp.Expr) -> exp.Expr:
+        return column(scope.owners[node.name][1]) if isinstance(node, exp.Column) else node
+
+    return condition.copy().transform(replace)
+
+
+def _check_emit(select: Select) -> None:
+    emit = select.emit
+    if emit is not None and emit.kind == "EVERY":
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            "EMIT EVERY says how often aggregates are answered, and the query has none",
+            start=emit.start,
+            hint="leave it out, or write EMIT IN ORDER",
+        )
+    refuse_changes(select)
+
+
+def refuse_changes(select: Select) -> None:
+    if select.emit is not None and select.emit.changes:
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            "a join answers each result once, so there are no changes",
+            start=select.emit.start,
+            hint="leave EMIT CHANGES out",
+        )
