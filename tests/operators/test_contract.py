@@ -12,6 +12,7 @@ import json
 import pickle
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ from anabranch.operators.base import MIN_TIME, Inputs, Offset, Operator
 from anabranch.operators.select import Select
 from anabranch.operators.window_aggregate import WindowAggregate
 from anabranch.operators.window_changes import WindowChanges
+from anabranch.operators.window_combination import WindowCombination
+from anabranch.operators.window_join import WindowJoin
+from anabranch.operators.window_join_aggregate import WindowJoinAggregate
 from anabranch.operators.window_rows import WindowRows
 from anabranch.operators.window_sets import WindowSetOperation
 from anabranch.schema import TIME_TYPE, StreamSchema
@@ -75,6 +79,41 @@ def sets(operation: Any, unit: Any, size: int, slide: int, bags: bool = False) -
     return WindowSetOperation(operation, bags, left, right, ("k", "v"), "_time")
 
 
+def join(*conditions: str, low: int = -5, high: int = 5, third: bool = False, **more: Any) -> WindowJoin:
+    """A stream joined with itself; in order of time, since only then the order does not depend on batches."""
+    sources = [("A", "in", "ok"), ("B", "in", None), *([("C", "in", "v > 0")] if third else [])]
+    windows = [(0, 1, low, high), *([(1, 2, -2, 9)] if third else [])]
+    columns = [("k", "`A.k`"), ("v", "`B.v`"), ("d", "`A.d` + `B.v`"), ("_time", "_time")]
+    return WindowJoin(
+        tuple(sources), "time", tuple(windows), conditions, tuple(columns), "_time", **{"order": "time", **more}
+    )
+
+
+def join_sums(inner: WindowJoin, period: int, *keys: str) -> WindowJoinAggregate:
+    named = tuple((f"key{i}", key) for i, key in enumerate(keys))
+    aggregates = (("n", "count", None), ("total", "sum", "`A.d` * `B.v`"), ("most", "max", "`B.k`"))
+    columns = (*((name, name) for name, _ in named), ("n", "n"), ("total", "total"), ("most", "most"))
+    return WindowJoinAggregate(inner, period, named, aggregates, (*columns, ("_time", "window_end")), "_time")
+
+
+def join_counts(inner: WindowJoin, period: int, *keys: str) -> WindowJoinAggregate:
+    named = tuple((f"key{i}", key) for i, key in enumerate(keys))
+    columns = (*((name, name) for name, _ in named), ("n", "n"), ("_time", "window_end"))
+    return WindowJoinAggregate(inner, period, named, (("n", "count", None),), columns, "_time", having="n > 1")
+
+
+def fraction(period: int) -> WindowCombination:
+    """How many pairs there are for each row."""
+    counted = (("rows", "count", None),)
+    rows = WindowAggregate(
+        "in", "time", period, period, (), counted, (("rows", "rows"), ("_time", "window_end")), "_time"
+    )
+    pairs = replace(join_counts(join(SAME), period), columns=(("n", "n"), ("_time", "window_end")), having=None)
+    columns = (("share", "n / rows"), ("since", "window_start"), ("_time", "window_end"))
+    return WindowCombination(period, (("n", pairs, 0), ("rows", rows, 0)), columns, "_time")
+
+
+SAME = "`A.v` = `B.v`"
 EXAMPLES: dict[str, dict[str, Operator]] = {
     "select": {
         "all": Select("in", (("k", "k"), ("v", "v"), ("d", "d"), ("ts", "ts")), "ts"),
@@ -131,6 +170,31 @@ EXAMPLES: dict[str, dict[str, Operator]] = {
         "union": sets("union", "rows", 7, 7),
         "union_all": sets("union", "time", 3, 10, bags=True),
     },
+    "window_join": {
+        "hash": join(SAME),
+        "hash_of_text": join("`A.k` = `B.k`", "`A.d` < `B.d`"),
+        "two_keys": join(SAME, "`A.k` = `B.k`", low=0, high=30),
+        "band": join("abs(`A.d` - `B.d`) <= 8"),
+        "comparison": join("`A.v` > `B.v`", low=-2, high=2),
+        "everything": join(low=0, high=0),
+        "never": join("false"),
+        "three": join(SAME, "`B.v` = `C.v`", third=True),
+        "three_any": join("`A.v` + `B.v` > `C.v`", low=-1, high=1, third=True),
+        "rows": WindowJoin(
+            (("A", "in", None), ("B", "in", "ok")), "rows", ((0, 1, 4, 4),), (SAME,),
+            (("v", "`A.v`"), ("w", "`B.d`"), ("_time", "_time")), "_time",
+        ),
+        "shed": join(SAME, low=-20, high=20, memory=300, shed="random"),
+        "shed_oldest": join(SAME, low=-20, high=20, memory=300, shed="oldest"),
+        "shed_by_matches": join(SAME, low=-20, high=20, memory=300, shed="matches"),
+    },
+    "window_join_aggregate": {
+        "sums": join_sums(join(SAME), 20, "`A.k`"),
+        "of_three": join_sums(join("`B.k` = `C.k`", third=True), 60),
+        "counts": join_counts(join(SAME), 20, "`A.v`"),
+        "counts_of_all": join_counts(join(SAME), 7),
+    },
+    "window_combination": {"fraction": fraction(20), "short": fraction(3)},
     "window_changes": {
         "aggregates": WindowChanges(windows("time", 40, 10)),
         "aggregates_gaps": WindowChanges(windows("time", 3, 10)),

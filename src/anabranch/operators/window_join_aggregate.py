@@ -22,6 +22,7 @@ from anabranch.kernels.spans import LEVELS, pane_runs
 from anabranch.kernels.values import Column, frozen, one_array
 from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, Offset, Offsets, Operator, Task
 from anabranch.operators.join.program import TIME, JoinProgram
+from anabranch.operators.join.run import JoinRun
 from anabranch.operators.window_explain import measure
 from anabranch.operators.window_join import WindowJoin, at_time, program_of
 from anabranch.operators.window_program import Program, bind_program
@@ -86,41 +87,49 @@ class WindowJoinAggregate(Operator):
 
     def run(self, task: Task, inputs: Inputs) -> Iterator[pa.RecordBatch]:
         run = self._joined.started(task, inputs)
-        program, counted = self._program(inputs), self._counted(inputs)
-        entries = program.partials.schema.empty_table()
-        if counted is not None:
-            for drivers in run.counts():
-                times = np.concatenate([np.zeros(0, np.int64), *(kept.times for _, kept, _ in drivers)])
-                counts = np.concatenate([np.zeros(0, np.int64), *(found for _, _, found in drivers)])
-                order = np.argsort(times, kind="stable")
-                order = order[counts[order] > 0]
-                keys: list[Column] = [
-                    _stacked([kept.table.column(names[driver]) for driver, kept, _ in drivers]).take(pa.array(order))
-                    for names in counted
-                ]
-                entries = self._folded(program, entries, times[order], keys, [pa.array(counts[order])])
-        else:
+        program = self._program(inputs)
+        period = program.partials.schema.empty_table()
+        for times, keys, values in self._rows(run, program, inputs):
+            if len(times) == 0:
+                continue
+            panes, bounds = pane_runs(frozen(times), self.period)
+            entries = program.partials.fold(period, panes, bounds, keys, values)
+            # The last period may go on with the next rows.
+            split = int(np.searchsorted(one_array(entries.column("node")).to_numpy(), panes[-1] * LEVELS))
+            yield from self._answer(program, entries.slice(0, split))
+            period = entries.slice(split)
+        yield from self._answer(program, period)
+        if task.detail.get("live"):
+            run.keep()
+
+    def _answer(self, program: Program, entries: pa.Table) -> Iterator[pa.RecordBatch]:
+        if entries.num_rows:
+            ends = (one_array(entries.column("node")).to_numpy() // LEVELS + 1) * self.period
+            yield from program.answer(entries, ends, self.period, ends).to_batches(max_chunksize=_ROWS_PER_BATCH)
+
+    def _rows(
+        self, run: JoinRun, program: Program, inputs: Inputs
+    ) -> Iterator[tuple[NDArray[np.int64], list[Column], list[Column]]]:
+        """What is aggregated, in order of time: times, keys and arguments."""
+        counted = self._counted(inputs)
+        if counted is None:
             names = [name for name in program.reads if name != TIME]
             for results in run.results():
                 inputs.work.count(results.completeness, len(results))
                 table = run.columns(names, results)
                 keys = [key.evaluate(table) for key in program.keys]
-                arguments = [value.evaluate(table) for value in program.arguments]
-                entries = self._folded(program, entries, results.times, keys, arguments)
-        if task.detail.get("live"):
-            run.keep()
-        if entries.num_rows:
-            ends = (one_array(entries.column("node")).to_numpy() // LEVELS + 1) * self.period
-            yield from program.answer(entries, ends, self.period, ends).to_batches(max_chunksize=_ROWS_PER_BATCH)
-
-    def _folded(
-        self, program: Program, entries: pa.Table, times: NDArray[np.int64], keys: list[Column], values: list[Column]
-    ) -> pa.Table:
-        """The partial answers of the periods with more rows taken in, which must be in order of time."""
-        if len(times) == 0:
-            return entries
-        panes, bounds = pane_runs(frozen(times), self.period)
-        return program.partials.fold(entries, panes, bounds, keys, values)
+                yield results.times, keys, [value.evaluate(table) for value in program.arguments]
+            return
+        for drivers in run.counts():
+            times = np.concatenate([np.zeros(0, np.int64), *(kept.times for _, kept, _ in drivers)])
+            counts = np.concatenate([np.zeros(0, np.int64), *(found for _, _, found in drivers)])
+            order = np.argsort(times, kind="stable")
+            order = order[counts[order] > 0]
+            keys = [
+                _stacked([kept.table.column(names[driver]) for driver, kept, _ in drivers]).take(pa.array(order))
+                for names in counted
+            ]
+            yield times[order], keys, [pa.array(counts[order])]
 
     def _program(self, inputs: Inputs) -> Program:
         joined = self._join_program(inputs)

@@ -18,18 +18,19 @@ from anabranch.schema import ARRIVAL_COLUMN, StreamSchema
 from anabranch.sql.aggregate_functions import aggregate_name
 from anabranch.sql.columns import WINDOW_COLUMNS, Scope, column, sql_of, window_column, without_own_functions
 from anabranch.sql.combination_parts import Part, plan_part
-from anabranch.sql.rows import Output, answer_schema, check_names, output_name
+from anabranch.sql.rows import Output, answer_schema, check_names, output_name, spark_rest
 from anabranch.sql.sources import KEYWORDS, Lookup
 from anabranch.sql.tree import Select, Side, Window
-from anabranch.sql.windowed import stamp_of, time_of, type_in_window, window_fields
+from anabranch.sql.windowed import stamp_of, time_of, window_fields
 
 
 @dataclass(frozen=True)
 class CombinationPlan:
-    """What planning a combination gives."""
+    """What planning a combination gives; `residual_sql` is what Spark SQL does with the parts."""
 
     operator: WindowCombination
-    schema: StreamSchema
+    residual_sql: str | None
+    schema: StreamSchema | None
     time: str
     stream: str
 
@@ -67,20 +68,23 @@ class _Planner:
         first = next(iter(self.parts.values())).operator.inputs[0]
         schema = pa.schema([*((name, part.type) for name, part in self.parts.items()), *window_fields(window)])
         scope = Scope(self.select, first, first, StreamSchema(schema, WINDOW_COLUMNS[1]))
-        for out in outputs:
-            type_in_window(scope, out.value, out.written, schema)
         stamp = stamp_of(outputs, window)
         if stamp is None:
             stamp = Output(ARRIVAL_COLUMN, time_of(window), tree)
             outputs.append(stamp)
         check_names(scope, outputs, stamp)
-        operator = WindowCombination(
-            period=period,
-            parts=tuple((name, part.operator, part.empty) for name, part in self.parts.items()),
-            columns=tuple((out.name, sql_of(out.value)) for out in outputs),
-            time=stamp.name,
-        )
-        return CombinationPlan(operator, answer_schema(scope, outputs, stamp.name, schema), stamp.name, first)
+        columns, time = tuple((out.name, sql_of(out.value)) for out in outputs), stamp.name
+        if not all(scope.can_compile(out.value) for out in outputs):
+            used = {each.name for out in outputs for each in out.value.find_all(exp.Column)}
+            raw = tuple((name, sql_of(column(name))) for name in schema.names if name in used)
+            operator = self._operator(period, raw, scope.schema.time)
+            return CombinationPlan(operator, spark_rest(outputs, []), None, time, first)
+        answer = answer_schema(scope, outputs, time, schema)
+        return CombinationPlan(self._operator(period, columns, time), None, answer, time, first)
+
+    def _operator(self, period: int, columns: tuple[tuple[str, str], ...], time: str) -> WindowCombination:
+        parts = tuple((name, part.operator, part.empty) for name, part in self.parts.items())
+        return WindowCombination(period, parts, columns, time)
 
     def _check_clauses(self, tree: exp.Select) -> None:
         for name, found in tree.args.items():

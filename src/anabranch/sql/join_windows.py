@@ -74,11 +74,12 @@ def _place(select: Select, pair: Pair, name: str, sources: tuple[Source, ...]) -
 def _check_units(select: Select, count: int) -> None:
     """All pairs in time, or all there are with the same number of rows."""
     first = select.pairs[0]
+    other = next((pair for pair in select.pairs if pair.unit != first.unit), None)
+    if other is not None:
+        raise select.error(
+            "WINDOW_UNITS_DIFFER", "the windows of a join must all be time or all ROWS", start=other.start
+        )
     for pair in select.pairs:
-        if pair.unit != first.unit:
-            raise select.error(
-                "WINDOW_UNITS_DIFFER", "the windows of a join must all be time or all ROWS", start=pair.start
-            )
         if pair.unit == "rows" and (pair.high != first.high or len(select.pairs) < count * (count - 1) // 2):
             raise select.error(
                 "WINDOW_PAIR_INVALID",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from anabranch.errors import SqlError
-from anabranch.operators.window_join import WindowJoin
+from anabranch.operators.window_join import WindowJoin, program_of
 from anabranch.schema import ARRIVAL_COLUMN, StreamSchema
 from anabranch.sql.columns import column, conjuncts, joined, sql_of
 from anabranch.sql.join_scope import JoinScope, Source, listed, star_columns
@@ -59,7 +59,7 @@ class Join:
     def operator(self, columns: tuple[tuple[str, str], ...], time: str, *, ordered: bool) -> WindowJoin:
         select, sources = self.scope.select, self.scope.sources
         shedding = select.shedding
-        return WindowJoin(
+        found = WindowJoin(
             sources=tuple((each.alias, each.stream, kept) for each, kept in zip(sources, self.filters, strict=True)),
             unit=self.unit,
             windows=self.windows,
@@ -70,6 +70,15 @@ class Join:
             memory=shedding.memory if shedding is not None else None,
             shed=shedding.shed if shedding is not None else None,
         )
+        schemas = tuple(each.schema.arrow for each in sources)
+        if shedding is not None and shedding.shed == "matches" and program_of(found, schemas).shared_key() is None:
+            raise select.error(
+                "SHED_NEEDS_A_KEY",
+                "rows can be kept by the matches of their key only if one key is equal in all streams",
+                start=shedding.start,
+                hint="use shed = 'random' or 'oldest'",
+            )
+        return found
 
 
 def plan_join(select: Select, join: Join, tree: exp.Select) -> JoinPlan:

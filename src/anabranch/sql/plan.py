@@ -124,7 +124,7 @@ def _plan_combination(select: Select, lookup: Lookup) -> StandingPlan:
     refuse_join_clauses(replace(select, emit=None))
     refuse_hints(select, "the query has no window")
     plan = plan_combination(select, lookup)
-    return StandingPlan(select, plan.stream, plan.operator, None, plan.schema, plan.time, None)
+    return StandingPlan(select, plan.stream, plan.operator, plan.residual_sql, plan.schema, plan.time, None)
 
 
 def _plan_aggregate(scope: Scope, tree: exp.Select) -> StandingPlan:

@@ -174,8 +174,9 @@ STATEMENTS: tuple[Syntax, ...] = (
     ),
     Syntax(
         "SELECT",
-        "SELECT … FROM stream [WINDOW = size [SLIDE step]] [WHERE …] [GROUP BY …] [HAVING …] "
-        "[ORDER BY …] [LIMIT n] [EMIT CHANGES | EMIT FINAL]",
+        "SELECT … FROM stream [, stream …] [WINDOW = size [SLIDE step] | WINDOW(a, b) = size [AND …]] [WHERE …] "
+        "[GROUP BY …] [HAVING …] [ORDER BY …] [LIMIT n] [WITH (memory = size, shed = 'random')] "
+        "[EMIT CHANGES | EMIT FINAL | EMIT IN ORDER | EMIT EVERY INTERVAL …]",
         "asks once, over what the streams hold; without WINDOW all of Spark SQL's queries are allowed",
         SelectOnce,
     ),

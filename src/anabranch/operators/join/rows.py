@@ -94,7 +94,7 @@ class SourceRows:
         table = kept.table.select(list(columns))
         return Kept(frozen(kept.rows[mask]), frozen(kept.times[mask]), table.filter(pa.array(mask)))
 
-    def kept(self, low: int, high: int, columns: Sequence[str] = ()) -> Kept:
+    def kept(self, low: int, high: int, columns: Sequence[str] = (), *, all_parts: bool = False) -> Kept:
         """Rows low ≤ n < high that pass the filter, with their times and some columns."""
         own, time = self._own(columns), self._reader.time_column
         tested = list(self._where.columns) if self._where else []
@@ -107,7 +107,7 @@ class SourceRows:
             keep = kept_rows(self._where, table)
             if not keep.all():
                 table, rows = table.filter(pa.array(keep)), rows[keep]
-        if self._share is not None and self._key is not None:
+        if self._share is not None and self._key is not None and not all_parts:
             prefixed = table.rename_columns([f"{self.alias}.{name}" for name in table.column_names])
             hashed = hashes_of_rows([self._key.evaluate(prefixed)], table.num_rows)
             mine = hashed % np.uint64(self._share.parts) == np.uint64(self._share.part)

@@ -33,7 +33,7 @@ from anabranch.operators.window_program import kept_rows
 
 Ints = NDArray[np.int64]
 
-_DRIVERS = 1 << 17
+DRIVERS = 1 << 17
 """Drivers that are taken at once."""
 _WIDE = 512
 """Rows in a window below which sorting them does not pay."""
@@ -156,7 +156,7 @@ class JoinRun:
         ranges = [self._drivers(i) for i in range(self._program.count)]
         while any(low < high for low, high in ranges):
             until = min(
-                (self._time(i, low + _DRIVERS) for i, (low, high) in enumerate(ranges) if high - low > _DRIVERS),
+                (self._time(i, low + DRIVERS) for i, (low, high) in enumerate(ranges) if high - low > DRIVERS),
                 default=FOREVER,
             )
             first = min(self._time(i, low) for i, (low, high) in enumerate(ranges) if low < high)
@@ -164,8 +164,8 @@ class JoinRun:
             drivers: list[tuple[int, int, int]] = []
             for i, (low, high) in enumerate(ranges):
                 cut = high if until == FOREVER else self.sources[i].row_at(until, high)
-                steps = range(low, cut, 2 * _DRIVERS)  # many rows may share one time
-                drivers += [(i, begin, min(begin + 2 * _DRIVERS, cut)) for begin in steps]
+                steps = range(low, cut, 2 * DRIVERS)  # many rows may share one time
+                drivers += [(i, begin, min(begin + 2 * DRIVERS, cut)) for begin in steps]
                 ranges[i] = (max(low, cut), high)
             yield until, drivers
 

@@ -151,7 +151,7 @@ class _SourceShare:
         low, high = rows.row_at(span * self._span, end), rows.row_at((span + 1) * self._span, end)
         assert self._whole.keys is not None
         key = self._whole.keys[source].value
-        kept = rows.kept(low, high, list(key.columns))
+        kept = rows.kept(low, high, list(key.columns), all_parts=True)
         return np.bincount(_buckets(key.evaluate(kept.table), len(kept.rows)), minlength=_BUCKETS).astype(np.float64)
 
 

@@ -1,4 +1,4 @@
-"""Many tasks from few rows: operators split a micro-batch only when it is large, tests have small ones."""
+"""Many tasks and many blocks from few rows: operators split large micro-batches only, tests have small ones."""
 
 from __future__ import annotations
 
@@ -6,24 +6,31 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from anabranch.operators import select, window_aggregate
+from anabranch.operators import select, window_aggregate, window_join
+from anabranch.operators.join import run, steps
 
-_MODULES: tuple[Any, ...] = (select, window_aggregate)
+_LIMITS: tuple[tuple[Any, str], ...] = (
+    (select, "ROWS_PER_TASK"),
+    (window_aggregate, "ROWS_PER_TASK"),
+    (window_join, "ROWS_PER_TASK"),
+    (run, "DRIVERS"),
+    (steps, "ROOM"),
+)
 
 
 def lower_limits(rows: int = 1) -> None:
-    """From here on, a task needs no more than so many rows."""
-    for module in _MODULES:
-        module.ROWS_PER_TASK = rows
+    """From here on, a task needs no more than so many rows, and blocks hold no more."""
+    for module, name in _LIMITS:
+        setattr(module, name, rows)
 
 
 @contextlib.contextmanager
 def small_tasks(rows: int = 1) -> Iterator[None]:
-    """Inside, a task needs no more than so many rows."""
-    before = [module.ROWS_PER_TASK for module in _MODULES]
+    """Inside, a task needs no more than so many rows, and blocks hold no more."""
+    before = [getattr(module, name) for module, name in _LIMITS]
     lower_limits(rows)
     try:
         yield
     finally:
-        for module, limit in zip(_MODULES, before, strict=True):
-            module.ROWS_PER_TASK = limit
+        for (module, name), limit in zip(_LIMITS, before, strict=True):
+            setattr(module, name, limit)
