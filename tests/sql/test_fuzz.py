@@ -27,6 +27,13 @@ VALID = [
     "SELECT /*+ INDEX(T), RING(DB) */ * FROM packets WINDOW = INTERVAL 1 DAY WHERE id > 1 ORDER BY length LIMIT 9",
     "SELECT DISTINCT saddr AS a, id FROM packets WINDOW = INTERVAL 1 HOUR EXCEPT ALL SELECT daddr, length FROM ptb "
     "WINDOW = INTERVAL 1 HOUR WHERE length < 9 EMIT FINAL",
+    "SELECT a.*, b.id AS other FROM packets a JOIN ptb b ON a.id = b.id, logins c WINDOW(a, b) = BETWEEN - INTERVAL 5 "
+    "SECONDS AND 0 AND WINDOW(b, c) = INTERVAL 1 HOUR WHERE a.length > 3 WITH (memory = '1 MB', shed = 'oldest') "
+    "EMIT IN ORDER",
+    "SELECT a.saddr, sum(b.length) AS s FROM packets a, ptb b WINDOW = 9 ROWS WHERE a.id = b.id GROUP BY a.saddr "
+    "HAVING s > 3 EMIT EVERY INTERVAL 1 MINUTE",
+    "SELECT (SELECT count(*) FROM packets a, ptb b WINDOW = INTERVAL 1 SECOND WHERE a.id = b.id) / (SELECT count(*) "
+    "FROM ptb) AS f, window_end EMIT EVERY INTERVAL 1 MINUTE",
     "SELECT CASE WHEN id = 1 THEN 'a' END, array(1, 2)[0], transform(array(1), x -> x + 1) FROM packets",
 ]
 WORDS = """
@@ -34,7 +41,7 @@ SELECT FROM WINDOW = INTERVAL 1 MINUTE ROWS SLIDE GROUP BY ( ) , . ; ' " ` -- /*
 CREATE STREAM AS VALUES INSERT INTO ${x} : ? @ [ ] { } -> :: CAST( WITH UNION OVER CASE WHEN END 1e 0x \\ LATERAL
 VIEW TIMESTAMP DATE JOIN ON USING EXISTS IN LIKE NOT BETWEEN AND window( getminute(ts) length ts
 EMIT CHANGES FINAL DISTINCT INTERSECT EXCEPT ALL ORDER LIMIT DESC /*+ INDEX(T) STORAGE(LIST) RING(DB) median( mode(
-percentile(length,0.5) window_end WITHIN
+percentile(length,0.5) window_end WITHIN WINDOW(a,b) a. b. EVERY (SELECT memory shed CROSS _time ptb
 """
 PIECES = st.sampled_from(WORDS.split())
 

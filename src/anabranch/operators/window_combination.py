@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from anabranch.kernels.values import Column, integers, one_array
@@ -141,4 +142,6 @@ def _at(ends: NDArray[np.int64], own: NDArray[np.int64], values: pa.Array, missi
     there = places < len(own)
     there[there] = own[places[there]] == ends[there]
     found = values.take(pa.array(np.where(there, places, 0), mask=~there))
-    return found if missing is None else found.fill_null(pa.scalar(missing, values.type)) if not there.all() else found
+    if missing is None or there.all():
+        return found
+    return pc.if_else(pa.array(there), found, pa.scalar(missing, values.type))

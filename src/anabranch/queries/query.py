@@ -26,6 +26,7 @@ from anabranch.operators.base import Inputs
 from anabranch.operators.pace import PACE
 from anabranch.operators.select import Select
 from anabranch.operators.window_changes import answering, newest_window
+from anabranch.operators.window_join import WindowJoin
 from anabranch.queries.progress import Progress
 from anabranch.schema import StreamSchema
 from anabranch.settings import Settings
@@ -339,7 +340,7 @@ class Query:
         reader, store = self._reader(), self.store()
         target = {n: StreamReader(self._catalog.stream_storage(n)).end() for n in self.inputs}
         keeps = self._plan.operator.keeps()
-        windowed = not isinstance(self._plan.operator, Select)
+        windowed = not isinstance(self._plan.operator, Select | WindowJoin)
         return {
             "name": self.name,
             "status": self.status,
