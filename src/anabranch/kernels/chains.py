@@ -12,8 +12,9 @@ import numpy as np
 
 from anabranch.kernels.compiled import compiled
 
-TOP, PROBE, CURSOR, NEXT = range(4)
-"""Places in the state of a join: entries made so far, the probe it is at, the entry of its chain, the next row."""
+TOP, PROBE, CURSOR, NEXT, CROWDED = range(5)
+"""Places in the state of a join: entries made so far, the probe it is at, the entry of its chain, the next row,
+and whether it stopped because a row that is still needed would have been written over."""
 
 _FIBONACCI = 0x9E3779B97F4A7C15
 
@@ -43,13 +44,14 @@ def chain(heads, keys, rows, back, shift, state, new_keys, new_rows, low, high):
 
 @compiled
 def join_chains(  # type: ignore[no-untyped-def]
-    heads, keys, rows, back, shift, state, new_keys, new_rows, probe_keys, low, high, out_probes, out_rows
+    heads, keys, rows, back, shift, state, new_keys, new_rows, probe_keys, low, high, needed, out_probes, out_rows
 ):
     """Pairs of a probe and an entered row with its key and low[p] ≤ row < high[p].
 
     Probes come in an order in which `high` hardly goes back: rows are entered just before the first
-    probe that may see them. Goes on from `state` and stops when the output is full; gives the number
-    of pairs. Once the state's PROBE is the number of probes, it is done.
+    probe that may see them. needed[p] is the oldest row that it or any later probe may ask for. Goes on
+    from `state` and stops when the output is full, or the ring; gives the number of pairs. Once the
+    state's PROBE is the number of probes, it is done.
     """
     mask = len(keys) - 1
     top, probe, cursor, at = state[TOP], state[PROBE], state[CURSOR], state[NEXT]
@@ -60,6 +62,9 @@ def join_chains(  # type: ignore[no-untyped-def]
             entered = new_keys[at]
             bucket = _bucket(entered, shift)
             slot = top & mask
+            if top > mask and rows[slot] >= needed[probe]:
+                state[TOP], state[PROBE], state[CURSOR], state[NEXT], state[CROWDED] = top, probe, cursor, at, 1
+                return found
             keys[slot] = entered
             rows[slot] = new_rows[at]
             behind = top - heads[bucket]
@@ -95,17 +100,20 @@ def join_chains(  # type: ignore[no-untyped-def]
 
 @compiled
 def count_chains(  # type: ignore[no-untyped-def]
-    heads, keys, rows, back, shift, state, new_keys, new_rows, probe_keys, low, high, counts
+    heads, keys, rows, back, shift, state, new_keys, new_rows, probe_keys, low, high, needed, counts
 ):
     """As `join_chains`, but only how many rows each probe meets."""
     mask = len(keys) - 1
     top, at, more = state[TOP], state[NEXT], len(new_keys)
-    for probe in range(len(probe_keys)):
+    for probe in range(state[PROBE], len(probe_keys)):
         least, most = low[probe], high[probe]
         while at < more and new_rows[at] < most:
             entered = new_keys[at]
             bucket = _bucket(entered, shift)
             slot = top & mask
+            if top > mask and rows[slot] >= needed[probe]:
+                state[TOP], state[PROBE], state[NEXT], state[CROWDED] = top, probe, at, 1
+                return
             keys[slot] = entered
             rows[slot] = new_rows[at]
             behind = top - heads[bucket]
@@ -129,4 +137,4 @@ def count_chains(  # type: ignore[no-untyped-def]
                 break
             cursor -= behind
         counts[probe] = found
-    state[TOP], state[NEXT] = top, at
+    state[TOP], state[PROBE], state[NEXT] = top, len(probe_keys), at

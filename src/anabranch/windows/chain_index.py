@@ -3,30 +3,45 @@
 from __future__ import annotations
 
 import tempfile
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anabranch.kernels.chains import CURSOR, NEXT, PROBE, TOP, chain, count_chains, join_chains
+from anabranch.kernels.chains import CROWDED, CURSOR, NEXT, PROBE, TOP, chain, count_chains, join_chains
+from anabranch.kernels.values import frozen
 
 Ints = NDArray[np.int64]
 _LEAST = 1 << 10
 
 
+class Probes(NamedTuple):
+    """What is looked up: keys, and for each the rows low ≤ row < high; no later probe asks for rows before `needed`."""
+
+    keys: Ints
+    low: Ints
+    high: Ints
+    needed: Ints
+
+    @staticmethod
+    def of(keys: Ints, low: Ints, high: Ints) -> Probes:
+        needed = np.minimum.accumulate(low[::-1])[::-1]
+        return Probes(keys, low, high, frozen(np.ascontiguousarray(needed)))
+
+
 class ChainIndex:
     """Rows by key, entered in the order of their numbers; those that no window needs are written over.
 
-    Room doubles when the window has more rows. Past `memory` bytes it is in a file that is mapped.
+    Room doubles when a window has more rows. Past `memory` bytes it is in a file that is mapped.
     """
 
-    def __init__(self, first_row: int, memory: int) -> None:
+    def __init__(self, first_row: int, memory: int, room: int = _LEAST) -> None:
         self._first = first_row
         self.next_row = first_row
         """Rows before it are entered."""
         self._memory = memory
-        self._state = np.zeros(4, np.int64)
-        self._make(_LEAST)
+        self._state = np.zeros(5, np.int64)
+        self._make(room)
 
     @property
     def nbytes(self) -> int:
@@ -39,8 +54,9 @@ class ChainIndex:
         return self._first if oldest <= 0 else max(self._first, int(self._rows[oldest & (len(self._keys) - 1)]))
 
     @property
-    def entries(self) -> int:
-        return min(int(self._state[TOP]), len(self._keys))
+    def room(self) -> int:
+        """Rows that it has room for."""
+        return len(self._keys)
 
     def _make(self, size: int) -> None:
         self._keys: Ints = self._array(size, np.int64)
@@ -57,19 +73,14 @@ class ChainIndex:
             file.truncate(size * np.dtype(kind).itemsize)
             return np.memmap(file, kind, "r+", shape=(size,)).view(np.ndarray)
 
-    def make_room(self, rows: int) -> None:
-        """See to it that the last `rows` entries are kept."""
-        size = len(self._keys)
-        if rows <= size:
-            return
-        while size < rows:
-            size *= 2
-        top = int(self._state[TOP])
-        places = np.arange(max(top - len(self._keys), 0), top) & (len(self._keys) - 1)
+    def _grow(self) -> None:
+        """Make twice the room."""
+        top, size = int(self._state[TOP]), len(self._keys)
+        places = np.arange(max(top - size, 0), top) & (size - 1)
         keys, numbers = self._keys[places], self._rows[places]
         self._first = self.covers_from
-        self._make(size)
-        self._state[TOP] = 0
+        self._make(2 * size)
+        self._state[TOP], self._state[CURSOR], self._state[CROWDED] = 0, -1, 0
         chain(self._heads, self._keys, self._rows, self._back, self._shift, self._state, keys, numbers, 0, len(keys))
 
     def skip_to(self, row: int) -> None:
@@ -91,21 +102,24 @@ class ChainIndex:
             chain(self._heads, self._keys, self._rows, self._back, self._shift, self._state, keys, rows, at, len(keys))
         self.next_row = next_row
 
-    def join(
-        self, keys: Ints, rows: Ints, probes: Ints, low: Ints, high: Ints, out_probes: Ints, out_rows: Ints
-    ) -> int:
+    def join(self, keys: Ints, rows: Ints, probes: Probes, out_probes: Ints, out_rows: Ints) -> int:
         """Pairs of probes and rows, up to as many as the output has room for; see `join_chains`."""
         found: int = join_chains(
             self._heads, self._keys, self._rows, self._back, self._shift, self._state,
-            keys, rows, probes, low, high, out_probes, out_rows,
+            keys, rows, *probes, out_probes, out_rows,
         )  # fmt: skip
+        if self._state[CROWDED]:
+            self._grow()
         return found
 
-    def count(self, keys: Ints, rows: Ints, probes: Ints, low: Ints, high: Ints) -> Ints:
+    def count(self, keys: Ints, rows: Ints, probes: Probes) -> Ints:
         """How many rows each probe meets."""
-        counts = np.zeros(len(probes), np.int64)
-        count_chains(
-            self._heads, self._keys, self._rows, self._back, self._shift, self._state,
-            keys, rows, probes, low, high, counts,
-        )  # fmt: skip
+        counts = np.zeros(len(probes.keys), np.int64)
+        while not self.done(len(counts)):
+            count_chains(
+                self._heads, self._keys, self._rows, self._back, self._shift, self._state,
+                keys, rows, *probes, counts,
+            )  # fmt: skip
+            if self._state[CROWDED]:
+                self._grow()
         return counts

@@ -251,6 +251,7 @@ class JoinRun:
         latest = np.minimum.reduce([times + most[i][source] for i, times in partials.times.items()])
         if self._reach.ordered:
             latest = np.minimum(latest, before)
+        latest = np.maximum(latest, least - 1)  # an empty window must not ask for times of rows that have left
         low, high = own.first_at(frozen(least), 0, limit), own.first_at(frozen(latest), 1, limit)
         if self._shedding is not None and self._shedding.policy.shed == "oldest":
             low = np.maximum(low, own.first_at(frozen(before), 1, limit) - self._shedding.rows_kept)
@@ -285,9 +286,9 @@ class JoinRun:
             partials = partials.where(self._within_rows(partials, source, placed))
         here = {*placed, source}
         for number, test in enumerate(self._program.conditions.tests):
-            if number == tested or not test.sources <= here or (source not in test.sources and test.sources):
-                continue
-            if not test.sources and len(placed) > 1:
+            # Conditions on the driver alone, or on nothing, are tested with the first source beside it.
+            now = source in test.sources or len(placed) == 1
+            if number == tested or not now or not test.sources <= here:
                 continue
             if len(partials) == 0:
                 break

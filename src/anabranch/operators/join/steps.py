@@ -23,7 +23,7 @@ from anabranch.operators.join.keys import cells, doubles, equality_keys
 from anabranch.operators.join.partials import Partials
 from anabranch.operators.join.rows import SourceRows
 from anabranch.operators.live import Live
-from anabranch.windows.chain_index import ChainIndex
+from anabranch.windows.chain_index import ChainIndex, Probes
 
 Ints = NDArray[np.int64]
 Pairs: TypeAlias = tuple[Ints, Ints]
@@ -125,13 +125,12 @@ class HashStep(Step):
             self._fresh = ahead > 0
             if self._fresh:
                 live.put(self.live_name, index)
-        self._index = ChainIndex(low, self._memory)
+        self._index = ChainIndex(low, self._memory, *(() if index is None else (index.room,)))
         return self._index
 
     def _ready(self, low: Ints, high: Ints) -> tuple[ChainIndex, Ints, Ints, int]:
         """An index for probes with these windows, with the rows that it has yet to take in, up to a row number."""
         index = self._index_for(int(low.min()), int(high.max()))
-        index.make_room(int((np.maximum.accumulate(high) - low).max()) + max(index.next_row - int(high.max()), 0))
         end = max(index.next_row, int(high.max()))
         keys, rows = self._keys(index.next_row, end)
         index.begin()
@@ -143,18 +142,18 @@ class HashStep(Step):
         asked, probes, low, high = self._asked(partials, low, high)
         if len(probes):
             index, keys, rows, end = self._ready(low, high)
-            found = index.count(keys, rows, probes, low, high)
-            counts[slice(None) if asked is None else asked] = found
+            counts[slice(None) if asked is None else asked] = index.count(keys, rows, Probes.of(probes, low, high))
             index.enter_rest(keys, rows, end)
         return counts
 
     def _candidates(self, partials: Partials, low: Ints, high: Ints) -> Iterator[Pairs]:
-        asked, probes, low, high = self._asked(partials, low, high)
-        if len(probes) == 0:
+        asked, keys_asked, low, high = self._asked(partials, low, high)
+        if len(keys_asked) == 0:
             return
         index, keys, rows, end = self._ready(low, high)
-        while not index.done(len(probes)):
-            count = index.join(keys, rows, probes, low, high, self._probes, self._rows)
+        probes = Probes.of(keys_asked, low, high)
+        while not index.done(len(keys_asked)):
+            count = index.join(keys, rows, probes, self._probes, self._rows)
             if count:
                 found, numbers = self._copied(count)
                 yield (found if asked is None else frozen(asked[found])), numbers
