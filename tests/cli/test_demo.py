@@ -36,6 +36,6 @@ def test_demo_ends_by_itself_with_checked_answers_and_leaves_nothing(tmp_path: P
     }
     answers = {query["query"]: query["answers"] for query in summary["queries"]}
     assert answers["big"] > 0
-    assert answers["customer"] >= 4
+    assert answers["share"] >= 4
     assert summary["latency_p50"] > 0
     assert not list(tmp_path.glob("anabranch-demo-*"))

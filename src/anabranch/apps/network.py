@@ -67,11 +67,12 @@ def questions(rate: int) -> tuple[Question, ...]:
             f"SELECT saddr, daddr, length, ts FROM PTc WHERE length > {BIG}",
         ),
         Question(
-            "customer",
-            "PTc",
-            "the customer's link per second",
-            "SELECT window_end, count(*) AS packets, sum(length) AS bytes, avg(length) AS mean, "
-            "stddev(length) AS spread FROM PTc WINDOW = INTERVAL 1 SECOND",
+            "share",
+            "PTb",
+            "how much of the backbone's traffic is the customer's (Q2)",
+            "SELECT (SELECT count(*) FROM PTc C, PTb B WINDOW = INTERVAL 1 SECOND "
+            "WHERE C.saddr = B.saddr AND C.daddr = B.daddr AND C.id = B.id) / "
+            "(SELECT count(*) FROM PTb) AS fraction EMIT EVERY INTERVAL 1 SECOND",
         ),
     )
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from anabranch.database import Database
 
 _MOST_ROWS = 3_000_000
+_SECONDS = 5
+"""How many of the newest answers about whole seconds are computed again where that takes long."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ def check(db: Database, rate: int) -> Iterator[Check]:
     yield _check_load(db, backbone, rate)
     yield _check_talkers(db, backbone, rate)
     yield _check_big(db, customer)
+    yield _check_share(db, customer, backbone)
 
 
 def _check_load(db: Database, rows: pa.Table, rate: int) -> Check:
@@ -79,6 +82,33 @@ def _check_big(db: Database, rows: pa.Table) -> Check:
     wanted = rows.filter(pc.greater(rows.column("length"), BIG)).select(["saddr", "daddr", "length", "ts"])
     got = db.tail("big", rows=wanted.num_rows)
     return Check("big", wanted.num_rows, got.equals(wanted), f"{wanted.num_rows:,} packets")
+
+
+def _check_share(db: Database, customer: pa.Table, backbone: pa.Table) -> Check:
+    """The newest seconds: packets that were on both links, by Arrow's own join."""
+    answer = db.tail("share", rows=_SECONDS)
+    ends = _us(answer.column("_time")).to_pylist()
+    if len(ends) < 2:
+        return Check("share", 0, True, "no answer yet")
+    since = ends[0] - 3 * SECOND
+    links = [_renamed(rows, since, side) for rows, side in ((customer, "c"), (backbone, "b"))]
+    both = links[0].join(links[1], ["saddr", "daddr", "id"], join_type="inner")
+    c, b = both.column("c"), both.column("b")
+    both = both.filter(pc.less_equal(pc.abs(pc.subtract(c, b)), SECOND))
+    seen = pc.add(pc.divide(pc.max_element_wise(both.column("c"), both.column("b")), SECOND), 1)
+    pairs, packets = (
+        {row["values"] * SECOND: row["counts"] for row in pc.value_counts(each).to_pylist()}
+        for each in (seen, pc.add(pc.divide(links[1].column("b"), SECOND), 1))
+    )
+    wanted = [pairs.get(end, 0) / packets[end] for end in ends]
+    got = answer.column("fraction").to_pylist()
+    return Check("share", len(ends), got == wanted, f"{len(ends)} seconds, {wanted[-1]:.0%} in the last")
+
+
+def _renamed(rows: pa.Table, since: int, side: str) -> pa.Table:
+    times = _us(rows.column("ts"))
+    columns = {name: rows.column(name) for name in ("saddr", "daddr", "id")}
+    return pa.table({**columns, side: times}).filter(pc.greater_equal(times, since))
 
 
 def _whole_seconds(rows: pa.Table) -> tuple[int, int]:

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from anabranch.operators.base import Inputs, Offset
 from anabranch.operators.window_aggregate import WindowAggregate
+from anabranch.operators.window_join import WindowJoin
 from anabranch.schema import TIME_TYPE
 
 _ROWS = 8
@@ -42,7 +43,7 @@ class _FewRows:
 
 
 def warm_up() -> int:
-    """Compile the kernels of windowed aggregates; gives the number of answer rows, for a test."""
+    """Compile the kernels of windowed aggregates and joins; gives the number of answer rows, for a test."""
     functions = [("sum", "whole"), ("sum", "real"), ("min", "whole"), ("max", "real"), ("stddev", "real")]
     aggregates = tuple((f"a{i}", name, column) for i, (name, column) in enumerate(functions))
     operator = WindowAggregate(
@@ -56,8 +57,17 @@ def warm_up() -> int:
         time="_time",
         filter="whole >= 0",
     )
+    join = WindowJoin(
+        (("A", "warm", None), ("B", "warm", None)),
+        "time",
+        ((0, 1, -1, 1),),
+        ("`A.whole` = `B.whole`",),
+        (("key", "`A.key`"), ("_time", "_time")),
+        "_time",
+    )
     inputs = Inputs({"warm": _FewRows()})
     answers = 0
-    for task in operator.plan({"warm": Offset()}, {"warm": Offset(_ROWS, _ROWS)}, inputs, 1):
-        answers += sum(batch.num_rows for batch in operator.run(task, inputs))
+    for each in (operator, join):
+        for task in each.plan({"warm": Offset()}, {"warm": Offset(_ROWS, _ROWS)}, inputs, 1):
+            answers += sum(batch.num_rows for batch in each.run(task, inputs))
     return answers

@@ -77,7 +77,7 @@ class ChainIndex:
         """Make twice the room."""
         top, size = int(self._state[TOP]), len(self._keys)
         places = np.arange(max(top - size, 0), top) & (size - 1)
-        keys, numbers = self._keys[places], self._rows[places]
+        keys, numbers = frozen(self._keys[places]), frozen(self._rows[places])
         self._first = self.covers_from
         self._make(2 * size)
         self._state[TOP], self._state[CURSOR], self._state[CROWDED] = 0, -1, 0
