@@ -16,12 +16,14 @@ from benchmarks import append, pipeline, windows
 from benchmarks.harness import Bar, Figure, Report, WrongAnswer, percentile
 from benchmarks.packets import START, WINDOW, Packets
 
+from .tiny_window_join import JOIN
 from .tiny_windows import BARS, FIGURES_SIZES, SPARK
 
 TINY: dict[str, Any] = {
     "append": append.Sizes(rows=20_000, batch=1000, small_appends=20, small_rows=10),
     "pipeline": pipeline.Sizes(rows=6000, batch_rows=3000, rounds=1, single_rows=3, feed_seconds=1, event_seconds=60),
     "windows": windows.Sizes(FIGURES_SIZES, BARS, SPARK),
+    "window_join": JOIN,
 }
 FIGURES = {
     "append": {
@@ -56,6 +58,21 @@ FIGURES = {
         "overlaps_rows_per_second",
         "spark_window_10_overlaps",
         "spark_window_100_overlaps",
+    },
+    "window_join": {
+        "two_way",
+        "two_way_whole",
+        "two_way_steady",
+        "backlog",
+        "backlog_whole",
+        "operator_on_one_core",
+        "kernel_on_one_core",
+        *(f"{n}_way_{windows}" for n in ("three", "four") for windows in ("uniform", "different")),
+        "band",
+        "band_whole",
+        "micro_batch_with_a_window_of_10_s",
+        "micro_batch_with_a_window_of_20_s",
+        "window_growth_cost",
     },
 }
 
@@ -107,6 +124,19 @@ def test_windows_says_its_figures(
     assert found["figures"]["sql_median_1000_rows_slide_500"]["peer"] > 0
     assert {cell["index"] for cell in found["cells"]} >= {"L", "T", "H", "UH", "G10", "none"}
     assert len(found["orderings"]) > 15
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_window_join_says_its_figures(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run_tiny("window_join", monkeypatch, capsys)
+    assert found["figures"]["two_way"]["peer"] > 0
+    assert found["figures"]["four_way_different"]["peer"] > 0
+    assert found["notes"]["peers"]["duckdb"] == "missing: no peers were asked for"
+    assert {curve["join"] for curve in found["curves"]} == {"NLW-join", "ripple join", "HW-join", "XJoin"}
+    assert len(found["claims"]) == 8
 
 
 def test_a_wrong_answer_ends_without_figures(

@@ -153,3 +153,52 @@ def test_counts_outlive_the_process_and_count_nothing_twice(tmp_path: Path, cloc
             stats = db.get_query("big").stats()
     assert stats["rows_in"] == data.num_rows
     assert stats["stream"]["rows"] + stats["throw"]["rows"] == data.num_rows
+
+
+Q2 = (
+    "SELECT (SELECT count(*) FROM PTc AS C, PTb AS B WINDOW = INTERVAL 10 SECONDS "
+    "WHERE C.saddr = B.saddr AND C.daddr = B.daddr AND C.id = B.id) / "
+    "(SELECT count(*) FROM PTb) AS fraction EMIT EVERY INTERVAL 1 MINUTE"
+)
+
+
+def common_packets(customer: Any, backbone: Any) -> Counter[int]:
+    """Packets that were on both links at most ten seconds apart, by the number of the minute of the later one."""
+    seen: dict[Any, list[int]] = {}
+    columns = ("saddr", "daddr", "id")
+    times = customer.column("ts").cast("int64").to_pylist()
+    for *key, time in zip(*(customer.column(c).to_pylist() for c in columns), times, strict=True):
+        seen.setdefault(tuple(key), []).append(time)
+    found: Counter[int] = Counter()
+    times = backbone.column("ts").cast("int64").to_pylist()
+    for *key, time in zip(*(backbone.column(c).to_pylist() for c in columns), times, strict=True):
+        for other in seen.get(tuple(key), []):
+            if abs(other - time) <= 10 * SECOND:
+                found[max(other, time) // MINUTE] += 1
+    return found
+
+
+@pytest.mark.parametrize("batch_rows", [100_000, 3_001])
+def test_q2_is_the_customers_share_of_the_backbone(tmp_path: Path, clock: ManualClock, batch_rows: int) -> None:
+    links = {
+        name: Packets(3).batch(BEGIN, BEGIN + 200 * SECOND, RATE, link)
+        for name, link in (("PTc", "customer"), ("PTb", "backbone"))
+    }
+    common, all_packets = common_packets(links["PTc"], links["PTb"]), Counter[int]()
+    for time in links["PTb"].column("ts").cast("int64").to_pylist():
+        all_packets[time // MINUTE] += 1
+    complete = sorted(all_packets)[:-1]
+    with SparklessDatabase(tmp_path / "db", clock=clock, settings={"batch_rows": batch_rows}) as db:
+        for name in links:
+            db.sql(CREATE.replace("PTb", name))
+        query = db.query(Q2, name="q2")
+        for at in range(0, 40_000, 5_000):
+            for name, rows in links.items():
+                db.append(name, rows.slice(at, 5_000))
+            db.catch_up()
+        got = query.table()
+        minutes = [time // MINUTE - 1 for time in got.column("_time").cast("int64").to_pylist()]
+        assert minutes == complete
+        fractions = got.column("fraction").to_pylist()
+        assert fractions == [common[minute] / all_packets[minute] for minute in complete]
+        assert all(0.2 < fraction < 0.6 for fraction in fractions)

@@ -39,6 +39,8 @@ class ChainIndex:
         self._first = first_row
         self.next_row = first_row
         """Rows before it are entered."""
+        self.odd = False
+        """Whether rows were entered that their keys do not tell all about."""
         self._memory = memory
         self._state = np.zeros(5, np.int64)
         self._make(room)

@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 from anabranch.kernels.bounds import sorted_by_time
 from anabranch.kernels.values import Column, frozen
 from anabranch.operators.base import Inputs
+from anabranch.operators.join.bands import BandStep
 from anabranch.operators.join.order import JoinOrder
 from anabranch.operators.join.partials import Drivers, Partials
 from anabranch.operators.join.program import JoinProgram
 from anabranch.operators.join.rows import Kept, Share, SourceRows
 from anabranch.operators.join.shedding import Policy, Shedding
-from anabranch.operators.join.steps import BandStep, HashStep, ScanStep, SortedStep, Step
+from anabranch.operators.join.steps import HashStep, ScanStep, SortedStep, Step
 from anabranch.operators.join.windows import FOREVER
 from anabranch.operators.window_program import kept_rows
 

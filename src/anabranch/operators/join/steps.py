@@ -1,4 +1,4 @@
-"""How a join finds the rows of one more source: by hash, by band, by sorted blocks, or one by one.
+"""How a join finds the rows of one more source: by hash, by band (`bands`), by sorted blocks, or one by one.
 
 Each step is asked with partial results and, for each, the row numbers between which its window
 lies; it answers with candidates, which are then tested. Partial results come in the order of the
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from anabranch.kernels.bounds import pairs_in_blocks, pairs_in_ranges
 from anabranch.kernels.values import Column, frozen, valid
-from anabranch.operators.join.conditions import Band, Comparison, Equality, Side
-from anabranch.operators.join.keys import cells, doubles, equality_keys
+from anabranch.operators.join.conditions import Comparison, Equality, Side
+from anabranch.operators.join.keys import doubles, equality_keys
 from anabranch.operators.join.partials import Partials
 from anabranch.operators.join.rows import SourceRows
 from anabranch.operators.live import Live
@@ -81,10 +81,10 @@ class HashStep(Step):
 
     def __init__(self, source: int, sources: Sequence[SourceRows], memory: int, equalities: Sequence[Equality]) -> None:
         super().__init__(source, sources, memory)
-        ordered = sorted(equalities, key=lambda each: _of(each.sides, source).value.sql)
+        ordered = sorted(equalities, key=lambda each: side_of(each.sides, source).value.sql)
         self._kinds = [each.kind for each in ordered]
-        self._own_sides = [_of(each.sides, source) for each in ordered]
-        self._other_sides = [_other(each.sides, source) for each in ordered]
+        self._own_sides = [side_of(each.sides, source) for each in ordered]
+        self._other_sides = [other_side(each.sides, source) for each in ordered]
         columns = {name: None for side in self._own_sides for name in side.value.columns}
         self._columns = list(columns)
         self._index: ChainIndex | None = None
@@ -147,10 +147,15 @@ class HashStep(Step):
         return counts
 
     def _candidates(self, partials: Partials, low: Ints, high: Ints) -> Iterator[Pairs]:
+        window = (low, high)
         asked, keys_asked, low, high = self._asked(partials, low, high)
         if len(keys_asked) == 0:
             return
         index, keys, rows, end = self._ready(low, high)
+        if index.odd:
+            index.enter_rest(keys, rows, end)
+            yield from ScanStep(self.source, self._sources, self._memory).candidates(partials, *window)
+            return
         probes = Probes.of(keys_asked, low, high)
         while not index.done(len(keys_asked)):
             count = index.join(keys, rows, probes, self._probes, self._rows)
@@ -179,47 +184,6 @@ class HashStep(Step):
         return (keys, kept.rows) if present.all() else (frozen(keys[present]), frozen(kept.rows[present]))
 
 
-class BandStep(HashStep):
-    """A band without an equality: rows chained by the cell their value lies in, as wide as the band."""
-
-    name = "band"
-
-    def __init__(self, source: int, sources: Sequence[SourceRows], memory: int, band: Band) -> None:
-        own, other = _of(band.sides, source), _other(band.sides, source)
-        super().__init__(source, sources, memory, [Equality(band.sides, "numbers", None)])
-        self._own_side, self._other_side = own, other
-        first = own is band.sides[0]
-        # own between other − below and other + above; seen from the other side the two change places
-        self._below, self._above = (band.below, band.above) if first else (band.above, band.below)
-        self._width = band.below + band.above or 1.0
-
-    @property
-    def rows_by(self) -> str:
-        return f"{super().rows_by} in cells of {self._width!r}"
-
-    def _asked(self, partials: Partials, low: Ints, high: Ints) -> tuple[Ints | None, Ints, Ints, Ints]:
-        column = partials.value(self._other_side, self._sources)
-        values = doubles(column)
-        slack = np.abs(values) * 1e-15 + self._width * 1e-9  # for what adding has rounded
-        with np.errstate(invalid="ignore"):
-            first = cells(values - self._below - slack, self._width)
-            last = cells(values + self._above + slack, self._width)
-        present = (low < high) & valid(column)
-        counts = np.where(present, last - first + 1, 0)
-        places = np.repeat(np.arange(len(values)), counts)
-        within = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
-        keys = first[places] + within
-        return places, frozen(keys), frozen(low[places]), frozen(high[places])
-
-    def _keys(self, low: int, high: int) -> Pairs:
-        if low >= high:
-            return frozen(np.zeros(0, np.int64)), frozen(np.zeros(0, np.int64))
-        kept = self._own.partners(low, high, self._columns)
-        column = self._own_side.value.evaluate(kept.table)
-        keys, present = cells(doubles(column), self._width), valid(column)
-        return (frozen(keys[present]), frozen(kept.rows[present]))
-
-
 class ScanStep(Step):
     """Any condition: every row of the window (nested loop)."""
 
@@ -244,8 +208,8 @@ class SortedStep(Step):
 
     def __init__(self, source: int, sources: Sequence[SourceRows], memory: int, comparison: Comparison) -> None:
         super().__init__(source, sources, memory)
-        self._own_side = _of(comparison.sides, source)
-        self._other_side = _other(comparison.sides, source)
+        self._own_side = side_of(comparison.sides, source)
+        self._other_side = other_side(comparison.sides, source)
         self._below = self._own_side is comparison.sides[0]
         """True if the source's value must not be above the other's."""
         self._columns = list(self._own_side.value.columns)
@@ -294,9 +258,11 @@ def _chosen(
     return places, frozen(keys[places]), frozen(low[places]), frozen(high[places])
 
 
-def _of(sides: tuple[Side, Side], source: int) -> Side:
+def side_of(sides: tuple[Side, Side], source: int) -> Side:
+    """The side that is of a source."""
     return sides[0] if sides[0].source == source else sides[1]
 
 
-def _other(sides: tuple[Side, Side], source: int) -> Side:
+def other_side(sides: tuple[Side, Side], source: int) -> Side:
+    """The side that is not of a source."""
     return sides[1] if sides[0].source == source else sides[0]
