@@ -256,6 +256,18 @@ def test_retention_removes_old_segments_but_not_what_is_held(storage: Make, writ
         StreamReader(place).read(0, 5)
 
 
+def test_retention_keeps_rows_before_those_from_a_time_on(storage: Make, writer: Open) -> None:
+    place = storage(retain_us=10_000_000)
+    w = writer(place, segment_parts=1)
+    retention.hold(place, "query", row=None, time=(1_767_225_600 + 20 * 5) * 1_000_000, before=3)
+    for i in range(30):
+        w.append(rows((i, i * 5)))
+    assert ids(place)[0] == 17
+    retention.hold(place, "query", row=25, time=(1_767_225_600 + 25 * 5) * 1_000_000, before=4)
+    w.append(rows((30, 150)))
+    assert ids(place)[0] == 21
+
+
 def test_a_failed_write_leaves_nothing_behind_and_can_be_repeated(
     storage: Make, writer: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
