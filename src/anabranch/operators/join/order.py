@@ -14,6 +14,9 @@ from anabranch.operators.join.program import JoinProgram
 _GUESS = {"equality": 1.0, "band": 8.0, "comparison": 1_000.0, "nothing": 10_000.0}
 _FORGET = 0.5
 _REMEMBERED = 256
+_RESULTS = 1 << 21
+"""Results that memory should hold at once."""
+_LEAST, _FIRST, _MOST = 64, 1 << 10, 1 << 20
 
 
 class JoinOrder:
@@ -23,6 +26,13 @@ class JoinOrder:
         self._program = program
         self._measured: dict[tuple[int, int], float] = {}
         self._counted: dict[tuple[int, int], tuple[int, int]] = {}
+        self.drivers = _FIRST
+        """How many drivers to take at once, so that memory has room for their results."""
+
+    def resize(self, drivers: int, results: int) -> None:
+        """Take in how many results a number of drivers had."""
+        fitting = int(_RESULTS * drivers / max(results, 1))
+        self.drivers = max(min(fitting, 4 * self.drivers, _MOST), _LEAST)
 
     def of(self, driver: int) -> list[int]:
         """The other sources in the order they are placed."""

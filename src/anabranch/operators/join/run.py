@@ -35,7 +35,7 @@ from anabranch.operators.window_program import kept_rows
 Ints = NDArray[np.int64]
 
 DRIVERS = 1 << 17
-"""Drivers that are taken at once."""
+"""Drivers that are taken at once, if they have few results."""
 _WIDE = 512
 """Rows in a window below which sorting them does not pay."""
 
@@ -105,7 +105,9 @@ class JoinRun:
         """All results, in order of their times and then of their rows."""
         waiting: list[Results] = []
         for until, slices in self._slices():
-            waiting += [each for one in slices for each in self._found(*one)]
+            found = [each for one in slices for each in self._found(*one)]
+            self._order.resize(sum(high - low for _, low, high in slices), sum(len(each) for each in found))
+            waiting += found
             together = _joined(waiting, self._program.count)
             ready = together.times < until
             if not ready.all():
@@ -156,8 +158,9 @@ class JoinRun:
         """For slices of time up to a time, the drivers in them: source, first and last row."""
         ranges = [self._drivers(i) for i in range(self._program.count)]
         while any(low < high for low, high in ranges):
+            size = min(self._order.drivers, DRIVERS)
             until = min(
-                (self._time(i, low + DRIVERS) for i, (low, high) in enumerate(ranges) if high - low > DRIVERS),
+                (self._time(i, low + size) for i, (low, high) in enumerate(ranges) if high - low > size),
                 default=FOREVER,
             )
             first = min(self._time(i, low) for i, (low, high) in enumerate(ranges) if low < high)
@@ -165,8 +168,8 @@ class JoinRun:
             drivers: list[tuple[int, int, int]] = []
             for i, (low, high) in enumerate(ranges):
                 cut = high if until == FOREVER else self.sources[i].row_at(until, high)
-                steps = range(low, cut, 2 * DRIVERS)  # many rows may share one time
-                drivers += [(i, begin, min(begin + 2 * DRIVERS, cut)) for begin in steps]
+                steps = range(low, cut, 2 * size)  # many rows may share one time
+                drivers += [(i, begin, min(begin + 2 * size, cut)) for begin in steps]
                 ranges[i] = (max(low, cut), high)
             yield until, drivers
 
