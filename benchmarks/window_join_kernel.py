@@ -20,7 +20,7 @@ from anabranch.operators.base import Inputs, Offset
 from anabranch.sql.parser import parse
 from anabranch.sql.plan import plan_standing
 from anabranch.sql.statements import SelectOnce
-from anabranch.windows.chain_index import ChainIndex, Probes
+from anabranch.windows.chain_index import ChainIndex, Entries, Probes
 from benchmarks.harness import check, median
 from benchmarks.window_join_data import Answer, Ints, answer_of
 
@@ -81,11 +81,12 @@ def _pairs(keys: Ints, times: Ints, other_keys: Ints, other_times: Ints, window:
         low, high = np.empty(len(at), np.int64), np.empty(len(at), np.int64)
         first_at_least(other_times, at, -window, low)
         first_at_least(other_times, at, window + 1, high)
-        probes = Probes.of(keys[first : first + PROBES], frozen(low), frozen(high))
+        probes = Probes.by_key(keys[first : first + PROBES], frozen(low), frozen(high))
         fresh = slice(index.next_row, max(int(high[-1]), index.next_row))
+        entries = Entries.by_key(other_keys[fresh], numbers[fresh])
         index.begin()
         while not index.done(len(at)):
-            many = index.join(other_keys[fresh], numbers[fresh], probes, out_probes, out_rows)
+            many = index.join(entries, probes, out_probes, out_rows)
             found.append((out_probes[:many] + first, out_rows[:many].copy()))
-        index.enter_rest(other_keys[fresh], numbers[fresh], fresh.stop)
+        index.enter_rest(entries, fresh.stop)
     return found

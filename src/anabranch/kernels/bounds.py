@@ -124,28 +124,65 @@ def pairs_in_blocks(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def sorted_by_time(times, order, scratch):  # type: ignore[no-untyped-def]
-    """Order `order` by the times it points at, stable (radix sort); `scratch` is of the same size."""
-    size = len(order)
+def order_of_times(times):  # type: ignore[no-untyped-def]
+    """The places of the times in their order, stable (radix sort, eleven bits at a time)."""
+    size = len(times)
     least, most = times[0], times[0]
     for i in range(size):
         least = min(least, times[i])
         most = max(most, times[i])
-    span = np.uint64(most - least)
-    shift = np.uint64(0)
-    counts = np.zeros(2049, np.int64)
-    while (span >> shift) > 0:
-        counts[:] = 0
+    keys, other_keys = np.empty(size, np.uint64), np.empty(size, np.uint64)
+    order, other_order = np.empty(size, np.int64), np.empty(size, np.int64)
+    for i in range(size):
+        keys[i] = np.uint64(times[i] - least)
+        order[i] = i
+    span, shift = np.uint64(most - least), np.uint64(0)
+    while shift < np.uint64(64) and (span >> shift) > np.uint64(0):
+        starts = np.zeros(2049, np.int64)
         for i in range(size):
-            counts[np.int64((np.uint64(times[order[i]] - least) >> shift) & np.uint64(2047)) + 1] += 1
+            starts[np.int64((keys[i] >> shift) & np.uint64(2047)) + 1] += 1
         for i in range(2048):
-            counts[i + 1] += counts[i]
+            starts[i + 1] += starts[i]
         for i in range(size):
-            digit = np.int64((np.uint64(times[order[i]] - least) >> shift) & np.uint64(2047))
-            scratch[counts[digit]] = order[i]
-            counts[digit] += 1
-        for i in range(size):
-            order[i] = scratch[i]
+            digit = np.int64((keys[i] >> shift) & np.uint64(2047))
+            place = starts[digit]
+            other_keys[place], other_order[place] = keys[i], order[i]
+            starts[digit] = place + 1
+        keys, other_keys = other_keys, keys
+        order, other_order = other_order, order
         shift += np.uint64(11)
-        if shift >= np.uint64(64):
-            break
+    return order
+
+
+@compiled
+def sort_ties(times, order, rows):  # type: ignore[no-untyped-def]
+    """Order entries of one time by their rows, source by source (`rows` is sources × entries).
+
+    They are nearly in order as they come. Where too many share a time to sort them one by one, it stops;
+    gives the place from which on ties are left.
+    """
+    size, sources = len(order), len(rows)
+    begin = 0
+    while begin < size:
+        end = begin + 1
+        while end < size and times[order[end]] == times[order[begin]]:
+            end += 1
+        moved = 0
+        for i in range(begin + 1, end):
+            entry, at = order[i], i
+            while at > begin:
+                other, smaller = order[at - 1], False
+                for source in range(sources):
+                    if rows[source, entry] != rows[source, other]:
+                        smaller = rows[source, entry] < rows[source, other]
+                        break
+                if not smaller:
+                    break
+                order[at] = other
+                at -= 1
+            order[at] = entry
+            moved += i - at
+            if moved > 4096 + 64 * (end - begin):
+                return begin
+        begin = end
+    return size

@@ -4,6 +4,10 @@ Entries stand in a ring in the order they came; each points back to the one befo
 bucket. What is old is overwritten when the ring comes round, and a chain is left as soon as it
 leads to rows before the window, so nothing is ever deleted: buckets that are rarely probed cost
 nothing (M. A. Hammad et al., 2002, §6.2.3, clean them by a routine of their own).
+
+A row is chained by its *bucket key* and found by its *key*, which a probe asks for from `least` to
+`most`. For an equality all four are the same. For a band the bucket key is the cell that the key
+lies in: cells side by side are never in one bucket, so a probe of several cells meets a row once.
 """
 
 from __future__ import annotations
@@ -25,15 +29,14 @@ def _bucket(key, shift):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def chain(heads, keys, rows, back, shift, state, new_keys, new_rows, low, high):  # type: ignore[no-untyped-def]
-    """Enter the rows at places low ≤ i < high of `new_keys` and `new_rows`."""
+def chain(heads, keys, rows, back, shift, state, new_buckets, new_keys, new_rows, low, high):  # type: ignore[no-untyped-def]
+    """Enter the rows at places low ≤ i < high of the new ones."""
     mask = len(keys) - 1
     top = state[TOP]
     for i in range(low, high):
-        key = new_keys[i]
-        bucket = _bucket(key, shift)
+        bucket = _bucket(new_buckets[i], shift)
         slot = top & mask
-        keys[slot] = key
+        keys[slot] = new_keys[i]
         rows[slot] = new_rows[i]
         behind = top - heads[bucket]
         back[slot] = behind if behind <= mask else 0
@@ -44,9 +47,10 @@ def chain(heads, keys, rows, back, shift, state, new_keys, new_rows, low, high):
 
 @compiled
 def join_chains(  # type: ignore[no-untyped-def]
-    heads, keys, rows, back, shift, state, new_keys, new_rows, probe_keys, low, high, needed, out_probes, out_rows
-):
-    """Pairs of a probe and an entered row with its key and low[p] ≤ row < high[p].
+    heads, keys, rows, back, shift, state, new_buckets, new_keys, new_rows,
+    buckets, least, most, low, high, needed, out_probes, out_rows,
+):  # fmt: skip
+    """Pairs of a probe and an entered row, least[p] ≤ key ≤ most[p] and low[p] ≤ row < high[p]; oldest rows first.
 
     Probes come in an order in which `high` hardly goes back: rows are entered just before the first
     probe that may see them. needed[p] is the oldest row that it or any later probe may ask for. Goes on
@@ -55,33 +59,32 @@ def join_chains(  # type: ignore[no-untyped-def]
     """
     mask = len(keys) - 1
     top, probe, cursor, at = state[TOP], state[PROBE], state[CURSOR], state[NEXT]
-    room, found, more = len(out_rows), 0, len(new_keys)
-    while probe < len(probe_keys):
-        least, most = low[probe], high[probe]
-        while at < more and new_rows[at] < most:
-            entered = new_keys[at]
-            bucket = _bucket(entered, shift)
+    room, found, more = len(out_rows), 0, len(new_rows)
+    while probe < len(buckets):
+        first, last = low[probe], high[probe]
+        while at < more and new_rows[at] < last:
             slot = top & mask
             if top > mask and rows[slot] >= needed[probe]:
                 state[TOP], state[PROBE], state[CURSOR], state[NEXT], state[CROWDED] = top, probe, cursor, at, 1
                 return found
-            keys[slot] = entered
+            bucket = _bucket(new_buckets[at], shift)
+            keys[slot] = new_keys[at]
             rows[slot] = new_rows[at]
             behind = top - heads[bucket]
             back[slot] = behind if behind <= mask else 0
             heads[bucket] = top
             top += 1
             at += 1
-        key = probe_keys[probe]
+        smallest, largest = least[probe], most[probe]
         if cursor < 0:
-            cursor = heads[_bucket(key, shift)]
-        oldest = top - mask - 1
-        while cursor >= 0 and cursor >= oldest:
+            cursor = heads[_bucket(buckets[probe], shift)]
+        oldest, begin = max(top - mask - 1, 0), found
+        while cursor >= oldest:
             slot = cursor & mask
             row = rows[slot]
-            if row < least:
+            if row < first:
                 break
-            if row < most and keys[slot] == key:
+            if row < last and smallest <= keys[slot] <= largest:
                 if found == room:
                     state[TOP], state[PROBE], state[CURSOR], state[NEXT] = top, probe, cursor, at
                     return found
@@ -92,6 +95,11 @@ def join_chains(  # type: ignore[no-untyped-def]
             if behind == 0:
                 break
             cursor -= behind
+        end = found - 1
+        while begin < end:
+            out_rows[begin], out_rows[end] = out_rows[end], out_rows[begin]
+            begin += 1
+            end -= 1
         cursor = -1
         probe += 1
     state[TOP], state[PROBE], state[CURSOR], state[NEXT] = top, probe, cursor, at
@@ -100,41 +108,40 @@ def join_chains(  # type: ignore[no-untyped-def]
 
 @compiled
 def count_chains(  # type: ignore[no-untyped-def]
-    heads, keys, rows, back, shift, state, new_keys, new_rows, probe_keys, low, high, needed, counts
-):
+    heads, keys, rows, back, shift, state, new_buckets, new_keys, new_rows,
+    buckets, least, most, low, high, needed, counts,
+):  # fmt: skip
     """As `join_chains`, but only how many rows each probe meets."""
     mask = len(keys) - 1
-    top, at, more = state[TOP], state[NEXT], len(new_keys)
-    for probe in range(state[PROBE], len(probe_keys)):
-        least, most = low[probe], high[probe]
-        while at < more and new_rows[at] < most:
-            entered = new_keys[at]
-            bucket = _bucket(entered, shift)
+    top, at, more = state[TOP], state[NEXT], len(new_rows)
+    for probe in range(state[PROBE], len(buckets)):
+        first, last = low[probe], high[probe]
+        while at < more and new_rows[at] < last:
             slot = top & mask
             if top > mask and rows[slot] >= needed[probe]:
                 state[TOP], state[PROBE], state[NEXT], state[CROWDED] = top, probe, at, 1
                 return
-            keys[slot] = entered
+            bucket = _bucket(new_buckets[at], shift)
+            keys[slot] = new_keys[at]
             rows[slot] = new_rows[at]
             behind = top - heads[bucket]
             back[slot] = behind if behind <= mask else 0
             heads[bucket] = top
             top += 1
             at += 1
-        key = probe_keys[probe]
-        cursor = heads[_bucket(key, shift)]
-        oldest = top - mask - 1
+        cursor = heads[_bucket(buckets[probe], shift)]
+        oldest = max(top - mask - 1, 0)
         found = 0
-        while cursor >= 0 and cursor >= oldest:
+        while cursor >= oldest:
             slot = cursor & mask
             row = rows[slot]
-            if row < least:
+            if row < first:
                 break
-            if row < most and keys[slot] == key:
+            if row < last and least[probe] <= keys[slot] <= most[probe]:
                 found += 1
             behind = back[slot]
             if behind == 0:
                 break
             cursor -= behind
         counts[probe] = found
-    state[TOP], state[PROBE], state[NEXT] = top, len(probe_keys), at
+    state[TOP], state[PROBE], state[NEXT] = top, len(buckets), at

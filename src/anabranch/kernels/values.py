@@ -85,8 +85,7 @@ def from_order_numbers(numbers: NDArray[np.int64], present: NDArray[np.bool_], t
     """The values behind order numbers; NULL where not present."""
     missing = None if present.all() else ~present
     if pa.types.is_floating(type_):
-        bits = numbers ^ ((numbers >> 63) & _SIGN)
-        return pa.array(bits.view(np.float64), mask=missing).cast(type_, safe=False)
+        return pa.array(from_float_order(numbers), mask=missing).cast(type_, safe=False)
     if missing is not None:
         numbers = np.where(present, numbers, 0)
     array = pa.array(numbers, mask=missing)
@@ -105,6 +104,12 @@ def float_order(column: Column) -> NDArray[np.int64]:
         numbers = np.where(nan, np.nan, numbers)
     bits: NDArray[np.int64] = numbers.view(np.int64)
     return bits ^ ((bits >> 63) & _SIGN)
+
+
+def from_float_order(numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The doubles behind order numbers."""
+    doubles: NDArray[np.float64] = (numbers ^ ((numbers >> 63) & _SIGN)).view(np.float64)
+    return doubles
 
 
 def _filled(array: pa.Array, null: float) -> NDArray[Any]:

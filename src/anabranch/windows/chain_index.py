@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,30 +13,55 @@ from anabranch.kernels.chains import CROWDED, CURSOR, NEXT, PROBE, TOP, chain, c
 from anabranch.kernels.values import frozen
 
 Ints = NDArray[np.int64]
-_LEAST = 1 << 10
+LEAST_ROOM = 1 << 10
+
+
+class Entries(NamedTuple):
+    """Rows to be entered, in the order of their numbers."""
+
+    buckets: Ints
+    keys: Ints
+    rows: Ints
+
+    @staticmethod
+    def by_key(keys: Ints, rows: Ints) -> Entries:
+        return Entries(keys, keys, rows)
 
 
 class Probes(NamedTuple):
-    """What is looked up: keys, and for each the rows low ≤ row < high; no later probe asks for rows before `needed`."""
+    """What is looked up: keys from `least` to `most` in a bucket, of rows low ≤ row < high.
 
-    keys: Ints
+    No later probe asks for rows before `needed`.
+    """
+
+    buckets: Ints
+    least: Ints
+    most: Ints
     low: Ints
     high: Ints
     needed: Ints
 
     @staticmethod
-    def of(keys: Ints, low: Ints, high: Ints) -> Probes:
+    def of(buckets: Ints, least: Ints, most: Ints, low: Ints, high: Ints) -> Probes:
         needed = np.minimum.accumulate(low[::-1])[::-1]
-        return Probes(keys, low, high, frozen(np.ascontiguousarray(needed)))
+        return Probes(buckets, least, most, low, high, frozen(np.ascontiguousarray(needed)))
+
+    @staticmethod
+    def by_key(keys: Ints, low: Ints, high: Ints) -> Probes:
+        return Probes.of(keys, keys, keys, low, high)
 
 
 class ChainIndex:
     """Rows by key, entered in the order of their numbers; those that no window needs are written over.
 
     Room doubles when a window has more rows. Past `memory` bytes it is in a file that is mapped.
+    `bucket_of` gives the buckets of keys, if they are not the keys themselves.
     """
 
-    def __init__(self, first_row: int, memory: int, room: int = _LEAST) -> None:
+    def __init__(
+        self, first_row: int, memory: int, room: int = LEAST_ROOM, bucket_of: Callable[[Ints], Ints] | None = None
+    ) -> None:
+        self._bucket_of = bucket_of
         self._first = first_row
         self.next_row = first_row
         """Rows before it are entered."""
@@ -83,7 +109,14 @@ class ChainIndex:
         self._first = self.covers_from
         self._make(2 * size)
         self._state[TOP], self._state[CURSOR], self._state[CROWDED] = 0, -1, 0
-        chain(self._heads, self._keys, self._rows, self._back, self._shift, self._state, keys, numbers, 0, len(keys))
+        buckets = keys if self._bucket_of is None else frozen(self._bucket_of(keys))
+        self._enter(Entries(buckets, keys, numbers), 0)
+
+    def _enter(self, entries: Entries, low: int) -> None:
+        chain(
+            self._heads, self._keys, self._rows, self._back, self._shift, self._state,
+            *entries, low, len(entries.rows),
+        )  # fmt: skip
 
     def skip_to(self, row: int) -> None:
         """Rows up to here are not needed by anyone, and may be gone."""
@@ -97,30 +130,28 @@ class ChainIndex:
     def done(self, probes: int) -> bool:
         return bool(self._state[PROBE] >= probes)
 
-    def enter_rest(self, keys: Ints, rows: Ints, next_row: int) -> None:
+    def enter_rest(self, entries: Entries, next_row: int) -> None:
         """Enter what the probes had no need of, up to a row number."""
-        at = int(self._state[NEXT])
-        if at < len(keys):
-            chain(self._heads, self._keys, self._rows, self._back, self._shift, self._state, keys, rows, at, len(keys))
+        self._enter(entries, int(self._state[NEXT]))
         self.next_row = next_row
 
-    def join(self, keys: Ints, rows: Ints, probes: Probes, out_probes: Ints, out_rows: Ints) -> int:
+    def join(self, entries: Entries, probes: Probes, out_probes: Ints, out_rows: Ints) -> int:
         """Pairs of probes and rows, up to as many as the output has room for; see `join_chains`."""
         found: int = join_chains(
             self._heads, self._keys, self._rows, self._back, self._shift, self._state,
-            keys, rows, *probes, out_probes, out_rows,
+            *entries, *probes, out_probes, out_rows,
         )  # fmt: skip
         if self._state[CROWDED]:
             self._grow()
         return found
 
-    def count(self, keys: Ints, rows: Ints, probes: Probes) -> Ints:
+    def count(self, entries: Entries, probes: Probes) -> Ints:
         """How many rows each probe meets."""
-        counts = np.zeros(len(probes.keys), np.int64)
+        counts = np.zeros(len(probes.buckets), np.int64)
         while not self.done(len(counts)):
             count_chains(
                 self._heads, self._keys, self._rows, self._back, self._shift, self._state,
-                keys, rows, *probes, counts,
+                *entries, *probes, counts,
             )  # fmt: skip
             if self._state[CROWDED]:
                 self._grow()

@@ -12,12 +12,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anabranch.kernels.values import Column, frozen, integers, valid
+from anabranch.kernels.values import Column, float_order, from_float_order, frozen, integers, valid
 from anabranch.operators.join.conditions import Band, Equality
-from anabranch.operators.join.keys import cells, doubles
+from anabranch.operators.join.keys import cells_of, doubles
 from anabranch.operators.join.partials import Partials
 from anabranch.operators.join.rows import SourceRows
 from anabranch.operators.join.steps import HashStep, Ints, Pairs, ScanStep, other_side, side_of
+from anabranch.windows.chain_index import ChainIndex, Entries, Probes
+
+_MOST_CELLS = 128
+"""Cells side by side are in different buckets of an index; this many surely are."""
 
 
 class BandStep(HashStep):
@@ -48,41 +52,54 @@ class BandStep(HashStep):
     def rows_by(self) -> str:
         return f"{super().rows_by} in cells of {self._width!r}"
 
-    def _cells(self, column: Column) -> tuple[Ints, Ints, Ints, bool]:
-        """Of each value its cell, the first and the last cell of what it can meet; and whether some are far out."""
+    def _new_index(self, first_row: int, room: int) -> ChainIndex:
+        return ChainIndex(first_row, self._memory, room, self._cells)
+
+    def _cells(self, keys: Ints) -> Ints:
+        """The cells of values, which are given by their order numbers (see `kernels.values`)."""
         if self._whole:
-            whole = integers(column)
-            far = len(whole) > 0 and (int(whole.max()) > self._far or int(whole.min()) < -self._far)
-            below, above, width = int(self._below), int(self._above), int(self._width)
-            return whole // width, (whole - below) // width, (whole + above) // width, far
-        values = doubles(column)
-        slack = 2 * np.spacing(np.abs(values)) + self._width * 1e-9  # for what adding has rounded
+            cells: Ints = keys // int(self._width)
+            return cells
+        return cells_of(from_float_order(keys), self._width)
+
+    def _asked_range(self, column: Column) -> tuple[Ints, Ints, bool]:
+        """The order numbers from which and to which values can meet; and whether some are too far out."""
+        if self._whole:
+            values = integers(column)
+            return values - int(self._below), values + int(self._above), self._is_far(values)
+        doubled = doubles(column)
+        slack = 2 * np.spacing(np.abs(doubled)) + self._width * 1e-9  # for what adding has rounded
         with np.errstate(invalid="ignore"):
-            first, last = values - self._below - slack, values + self._above + slack
-        return cells(values, self._width), cells(first, self._width), cells(last, self._width), False
+            first, last = doubled - self._below - slack, doubled + self._above + slack
+        return float_order(pa.array(first)), float_order(pa.array(last)), False
+
+    def _is_far(self, values: Ints) -> bool:
+        return len(values) > 0 and (int(values.max()) > self._far or int(values.min()) < -self._far)
 
     def _candidates(self, partials: Partials, low: Ints, high: Ints) -> Iterator[Pairs]:
-        if self._cells(partials.value(self._other_side, self._sources))[3]:
+        least, most, far = self._asked_range(partials.value(self._other_side, self._sources))
+        if far or (len(least) and int((self._cells(most) - self._cells(least)).max()) >= _MOST_CELLS):
             yield from ScanStep(self.source, self._sources, self._memory).candidates(partials, low, high)
         else:
             yield from super()._candidates(partials, low, high)
 
-    def _asked(self, partials: Partials, low: Ints, high: Ints) -> tuple[Ints | None, Ints, Ints, Ints]:
+    def _asked(self, partials: Partials, low: Ints, high: Ints) -> tuple[Ints | None, Probes]:
         column = partials.value(self._other_side, self._sources)
-        _, first, last, _ = self._cells(column)
+        least, most, _ = self._asked_range(column)
+        first, last = self._cells(least), self._cells(most)
         present: NDArray[np.bool_] = (low < high) & valid(column)
         counts = np.where(present, last - first + 1, 0)
         places = np.repeat(np.arange(len(first)), counts)
         within = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return places, frozen(first[places] + within), frozen(low[places]), frozen(high[places])
+        columns = (first[places] + within, least[places], most[places], low[places], high[places])
+        return places, Probes.of(*(frozen(each) for each in columns))
 
-    def _keys(self, low: int, high: int) -> Pairs:
-        if low >= high:
-            return frozen(np.zeros(0, np.int64)), frozen(np.zeros(0, np.int64))
-        kept = self._own.partners(low, high, self._columns)
+    def _entries(self, low: int, high: int) -> Entries:
+        kept = self._own.partners(low, max(low, high), self._columns)
         column = self._own_side.value.evaluate(kept.table)
-        keys, _, _, far = self._cells(column)
-        if far and self._index is not None:
+        keys = integers(column) if self._whole else float_order(pa.array(doubles(column)))
+        if self._whole and self._is_far(keys) and self._index is not None:
             self._index.odd = True
         present = valid(column)
-        return frozen(keys[present]), frozen(kept.rows[present])
+        keys = keys[present]
+        return Entries(frozen(self._cells(keys)), frozen(keys), frozen(kept.rows[present]))

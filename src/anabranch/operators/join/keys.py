@@ -59,7 +59,7 @@ def _double(column: Column) -> Column:
     return column.cast(pa.float64(), safe=False)
 
 
-def cells(values: NDArray[np.float64], width: float) -> Ints:
+def cells_of(values: NDArray[np.float64], width: float) -> Ints:
     """The numbers of the cells of a given width that values lie in; NaN has a cell of its own."""
     with np.errstate(invalid="ignore", over="ignore"):
         found = np.floor(values / width)

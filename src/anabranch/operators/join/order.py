@@ -14,7 +14,7 @@ from anabranch.operators.join.program import JoinProgram
 _GUESS = {"equality": 1.0, "band": 8.0, "comparison": 1_000.0, "nothing": 10_000.0}
 _FORGET = 0.5
 _REMEMBERED = 256
-_RESULTS = 1 << 21
+_RESULTS = 1 << 19
 """Results that memory should hold at once."""
 _LEAST, _FIRST, _MOST = 64, 1 << 10, 1 << 20
 

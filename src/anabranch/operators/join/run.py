@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anabranch.kernels.bounds import sorted_by_time
+from anabranch.kernels.bounds import order_of_times, sort_ties
 from anabranch.kernels.values import Column, frozen
 from anabranch.operators.base import Inputs
 from anabranch.operators.join.bands import BandStep
@@ -348,13 +348,9 @@ def in_order(results: Results) -> Results:
     """By time, then by the row of each source."""
     if len(results) < 2:
         return results
-    order = np.arange(len(results))
-    sorted_by_time(frozen(results.times), order, np.empty_like(order))
-    times = results.times[order]
-    same = np.flatnonzero(np.diff(times) == 0)
-    if len(same):
-        tied = np.union1d(same, same + 1)
-        members = order[tied]
-        keys = [rows[members] for rows in results.rows[::-1]]
-        order[tied] = members[np.lexsort([*keys, times[tied]])]
+    order = order_of_times(frozen(results.times))
+    begin = sort_ties(frozen(results.times), order, frozen(np.stack(results.rows)))
+    if begin < len(order):
+        rest = order[begin:]
+        order[begin:] = rest[np.lexsort([*(rows[rest] for rows in results.rows[::-1]), results.times[rest]])]
     return _where(results, order)

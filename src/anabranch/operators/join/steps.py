@@ -23,7 +23,7 @@ from anabranch.operators.join.keys import doubles, equality_keys
 from anabranch.operators.join.partials import Partials
 from anabranch.operators.join.rows import SourceRows
 from anabranch.operators.live import Live
-from anabranch.windows.chain_index import ChainIndex, Probes
+from anabranch.windows.chain_index import LEAST_ROOM, ChainIndex, Entries, Probes
 
 Ints = NDArray[np.int64]
 Pairs: TypeAlias = tuple[Ints, Ints]
@@ -125,63 +125,67 @@ class HashStep(Step):
             self._fresh = ahead > 0
             if self._fresh:
                 live.put(self.live_name, index)
-        self._index = ChainIndex(low, self._memory, *(() if index is None else (index.room,)))
+        self._index = self._new_index(low, LEAST_ROOM if index is None else index.room)
         return self._index
 
-    def _ready(self, low: Ints, high: Ints) -> tuple[ChainIndex, Ints, Ints, int]:
-        """An index for probes with these windows, with the rows that it has yet to take in, up to a row number."""
-        index = self._index_for(int(low.min()), int(high.max()))
-        end = max(index.next_row, int(high.max()))
-        keys, rows = self._keys(index.next_row, end)
+    def _new_index(self, first_row: int, room: int) -> ChainIndex:
+        return ChainIndex(first_row, self._memory, room)
+
+    def _ready(self, probes: Probes) -> tuple[ChainIndex, Entries, int]:
+        """An index for the probes, with the rows that it has yet to take in, up to a row number."""
+        low, high = int(probes.low.min()), int(probes.high.max())
+        index = self._index_for(low, high)
+        end = max(index.next_row, high)
+        entries = self._entries(index.next_row, end)
         index.begin()
-        return index, keys, rows, end
+        return index, entries, end
 
     def counts(self, partials: Partials, low: Ints, high: Ints) -> Ints:
         """How many rows each partial result meets, without finding out which."""
         counts = np.zeros(len(partials), np.int64)
-        asked, probes, low, high = self._asked(partials, low, high)
-        if len(probes):
-            index, keys, rows, end = self._ready(low, high)
-            counts[slice(None) if asked is None else asked] = index.count(keys, rows, Probes.of(probes, low, high))
-            index.enter_rest(keys, rows, end)
+        asked, probes = self._asked(partials, low, high)
+        if len(probes.low):
+            index, entries, end = self._ready(probes)
+            counts[slice(None) if asked is None else asked] = index.count(entries, probes)
+            index.enter_rest(entries, end)
         return counts
 
     def _candidates(self, partials: Partials, low: Ints, high: Ints) -> Iterator[Pairs]:
-        window = (low, high)
-        asked, keys_asked, low, high = self._asked(partials, low, high)
-        if len(keys_asked) == 0:
+        asked, probes = self._asked(partials, low, high)
+        if len(probes.low) == 0:
             return
-        index, keys, rows, end = self._ready(low, high)
+        index, entries, end = self._ready(probes)
         if index.odd:
-            index.enter_rest(keys, rows, end)
-            yield from ScanStep(self.source, self._sources, self._memory).candidates(partials, *window)
+            index.enter_rest(entries, end)
+            yield from ScanStep(self.source, self._sources, self._memory).candidates(partials, low, high)
             return
-        probes = Probes.of(keys_asked, low, high)
-        while not index.done(len(keys_asked)):
-            count = index.join(keys, rows, probes, self._probes, self._rows)
+        while not index.done(len(probes.low)):
+            count = index.join(entries, probes, self._probes, self._rows)
             if count:
                 found, numbers = self._copied(count)
                 yield (found if asked is None else frozen(asked[found])), numbers
-        index.enter_rest(keys, rows, end)
+        index.enter_rest(entries, end)
 
-    def _asked(self, partials: Partials, low: Ints, high: Ints) -> tuple[Ints | None, Ints, Ints, Ints]:
-        """The places of the partial results that can have candidates (None: all), their keys and windows."""
+    def _asked(self, partials: Partials, low: Ints, high: Ints) -> tuple[Ints | None, Probes]:
+        """The places of the partial results that can have candidates (None: all), and what they ask for."""
         values = [
             (partials.value(side, self._sources), kind)
             for side, kind in zip(self._other_sides, self._kinds, strict=True)
         ]
         keys, present = equality_keys(values, len(partials))
-        return _chosen(keys, present & (low < high), low, high)
+        asked, keys, low, high = _chosen(keys, present & (low < high), low, high)
+        return asked, Probes.by_key(keys, low, high)
 
-    def _keys(self, low: int, high: int) -> Pairs:
-        if low >= high:
-            return frozen(np.zeros(0, np.int64)), frozen(np.zeros(0, np.int64))
-        kept = self._own.partners(low, high, self._columns)
+    def _entries(self, low: int, high: int) -> Entries:
+        """Rows of the source for its index."""
+        kept = self._own.partners(low, max(low, high), self._columns)
         values = [
             (side.value.evaluate(kept.table), kind) for side, kind in zip(self._own_sides, self._kinds, strict=True)
         ]
         keys, present = equality_keys(values, len(kept.rows))
-        return (keys, kept.rows) if present.all() else (frozen(keys[present]), frozen(kept.rows[present]))
+        if present.all():
+            return Entries.by_key(keys, kept.rows)
+        return Entries.by_key(frozen(keys[present]), frozen(kept.rows[present]))
 
 
 class ScanStep(Step):
