@@ -19,6 +19,7 @@ JOIN = Sizes(
     chain_keys=2000,
     chain_batch_rows=2000,
     band_rows=3000,
+    dense_band_rows=1000,
     growth_rows=30_000,
     growth=2,
     figure7=FIGURE7,

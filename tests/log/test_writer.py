@@ -444,3 +444,14 @@ def test_any_pyarrow_file_system_will_do(writer: Open) -> None:
     w.close()
     assert ids(place) == [2, 1, 3]
     assert writer(place).append(rows((4, 6))) == 3  # held: 4 may still be overtaken
+
+
+def test_a_reader_lets_go_of_files_that_are_gone(storage: Make, writer: Open) -> None:
+    place = storage(retain_us=10_000_000)
+    w = writer(place, segment_parts=1)
+    reader = StreamReader(place)
+    for i in range(30):
+        w.append(rows((i, i * 5)))
+        reader.end()
+        reader.read(reader.first_row(), i + 1)
+    assert {segment.first for segment in reader._open} == {27, 28, 29}

@@ -19,7 +19,7 @@ from anabranch.log.writer import WATERMARK
 
 _SETTLED_NS = 50_000_000
 """A directory's time of change is trusted only when it is this old: two changes may share one tick."""
-_OPEN_SEGMENTS = 512
+_OPEN_SEGMENTS = 128
 
 
 class StreamReader:
@@ -61,8 +61,15 @@ class StreamReader:
             return
         found = (Segment.parse(name, size) for name, size in self._segments.files().items())
         self._chain = chain(s for s in found if s)
+        self._close_gone()
         settled = changed is not None and _time.time_ns() - changed > _SETTLED_NS
         self._seen = changed if settled else None
+
+    def _close_gone(self) -> None:
+        """Let go of files that retention or merging has removed: while they are mapped, the disk keeps them."""
+        there = set(self._chain)
+        for segment in [each for each in self._open if each not in there]:
+            del self._open[segment]
 
     def end(self) -> Offset:
         """How far the stream has come."""
