@@ -328,6 +328,11 @@ CLAUSES = [
         "equal in all streams. Hint: use shed = 'random' or 'oldest'",
     ),
     (
+        "SELECT a.k FROM a, b WINDOW = 5 ROWS WITH (memory = 5)",
+        "NOT_IN_THE_LANGUAGE (line 1, column 38) windows of rows have a bound already. "
+        "Hint: leave WITH out, or say fewer ROWS",
+    ),
+    (
         "SELECT a.k FROM a, b WINDOW = INTERVAL 1 SECOND WITH (memory = 5, memory = 6)",
         "SYNTAX_ERROR (line 1, column 67) memory is given twice",
     ),

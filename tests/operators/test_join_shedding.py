@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from anabranch.errors import QueryError
-from anabranch.operators.join.shedding import BYTES_PER_ROW
 from anabranch.operators.join.steps import live
 from anabranch.operators.live import forget_all
 from anabranch.operators.window_join import WindowJoin
 from anabranch.schema import TIME_TYPE, StreamSchema
 from anabranch.testing import OperatorHarness
 from anabranch.testing.harness import same
+from anabranch.windows.chain_index import BYTES_PER_ROW
 
 SCHEMA = StreamSchema.of({"k": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
 WINDOW = 1_000

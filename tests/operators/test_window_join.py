@@ -88,6 +88,7 @@ def all_sizes(chance: random.Random) -> Iterator[None]:
             patch.setattr(steps, "_BLOCK", chance.choice([1, 4, 1000]))
             patch.setattr(steps, "_TOO_FAR", chance.choice([0, 8, 1000]))
             patch.setattr(chain_index, "LEAST_ROOM", chance.choice([2, 8, 1024]))
+            patch.setattr(chain_index, "_MOST_ENTRIES", chance.choice([30, (1 << 31) - 1]))
         yield
 
 

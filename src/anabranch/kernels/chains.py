@@ -2,7 +2,7 @@
 
 Entries stand in a ring in the order they came; each points back to the one before it in its
 bucket. What is old is overwritten when the ring comes round, and a chain is left as soon as it
-leads to rows before the window, so nothing is ever deleted: buckets that are rarely probed cost
+leads to entries before the window, so nothing is ever deleted: buckets that are rarely probed cost
 nothing (M. A. Hammad et al., 2002, §6.2.3, clean them by a routine of their own).
 
 A row is chained by its *bucket key* and found by its *key*, which a probe asks for from `least` to
@@ -16,9 +16,15 @@ import numpy as np
 
 from anabranch.kernels.compiled import compiled
 
-TOP, PROBE, CURSOR, NEXT, CROWDED = range(5)
+TOP, PROBE, CURSOR, NEXT, CROWDED, OLDEST, AHEAD = range(7)
 """Places in the state of a join: entries made so far, the probe it is at, the entry of its chain, the next row,
-and whether it stopped because a row that is still needed would have been written over."""
+whether it stopped because a row that is still needed would have been written over, the oldest entry that is
+needed, and a sum of what was looked at ahead of its time, which keeps the looking from being left out."""
+_AHEAD = 12
+"""Probes between looking a bucket up and needing it: by then memory has answered."""
+
+KEY, ROW, BACK = range(3)
+"""What an entry has, side by side, so that it takes one look into memory: how far back the one before it is, too."""
 
 _FIBONACCI = 0x9E3779B97F4A7C15
 
@@ -29,17 +35,27 @@ def _bucket(key, shift):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def chain(heads, keys, rows, back, shift, state, new_buckets, new_keys, new_rows, low, high):  # type: ignore[no-untyped-def]
+def _oldest(entries, known, top, needed):  # type: ignore[no-untyped-def]
+    """The oldest entry of a row from `needed` on, near the one that is known."""
+    mask = len(entries) - 1
+    first = max(top - mask - 1, 0)
+    found = max(known, first)
+    while found > first and entries[(found - 1) & mask, ROW] >= needed:
+        found -= 1
+    return found
+
+
+@compiled
+def chain(heads, entries, shift, state, new_buckets, new_keys, new_rows, low, high):  # type: ignore[no-untyped-def]
     """Enter the rows at places low ≤ i < high of the new ones."""
-    mask = len(keys) - 1
+    mask = len(entries) - 1
     top = state[TOP]
     for i in range(low, high):
         bucket = _bucket(new_buckets[i], shift)
         slot = top & mask
-        keys[slot] = new_keys[i]
-        rows[slot] = new_rows[i]
         behind = top - heads[bucket]
-        back[slot] = behind if behind <= mask else 0
+        entries[slot, KEY], entries[slot, ROW] = new_keys[i], new_rows[i]
+        entries[slot, BACK] = behind if behind <= mask else 0
         heads[bucket] = top
         top += 1
     state[TOP] = top
@@ -47,7 +63,7 @@ def chain(heads, keys, rows, back, shift, state, new_buckets, new_keys, new_rows
 
 @compiled
 def join_chains(  # type: ignore[no-untyped-def]
-    heads, keys, rows, back, shift, state, new_buckets, new_keys, new_rows,
+    heads, entries, shift, state, new_buckets, new_keys, new_rows,
     buckets, least, most, low, high, needed, out_probes, out_rows,
 ):  # fmt: skip
     """Pairs of a probe and an entered row, least[p] ≤ key ≤ most[p] and low[p] ≤ row < high[p]; oldest rows first.
@@ -57,41 +73,49 @@ def join_chains(  # type: ignore[no-untyped-def]
     from `state` and stops when the output is full, or the ring; gives the number of pairs. Once the
     state's PROBE is the number of probes, it is done.
     """
-    mask = len(keys) - 1
+    mask = len(entries) - 1
     top, probe, cursor, at = state[TOP], state[PROBE], state[CURSOR], state[NEXT]
-    room, found, more = len(out_rows), 0, len(new_rows)
-    while probe < len(buckets):
+    room, found, more, count = len(out_rows), 0, len(new_rows), len(buckets)
+    oldest, ahead = _oldest(entries, state[OLDEST], top, needed[min(probe, count - 1)]), state[AHEAD]
+    while probe < count:
         first, last = low[probe], high[probe]
+        while oldest < top and entries[oldest & mask, ROW] < needed[probe]:
+            oldest += 1
+        if probe + _AHEAD < count:
+            ahead += entries[heads[_bucket(buckets[probe + _AHEAD], shift)] & mask, ROW]
         while at < more and new_rows[at] < last:
+            if at + _AHEAD < more:
+                ahead += heads[_bucket(new_buckets[at + _AHEAD], shift)]
             slot = top & mask
-            if top > mask and rows[slot] >= needed[probe]:
+            if top > mask and entries[slot, ROW] >= needed[probe]:
                 state[TOP], state[PROBE], state[CURSOR], state[NEXT], state[CROWDED] = top, probe, cursor, at, 1
+                state[OLDEST], state[AHEAD] = oldest, ahead
                 return found
             bucket = _bucket(new_buckets[at], shift)
-            keys[slot] = new_keys[at]
-            rows[slot] = new_rows[at]
             behind = top - heads[bucket]
-            back[slot] = behind if behind <= mask else 0
+            entries[slot, KEY], entries[slot, ROW] = new_keys[at], new_rows[at]
+            entries[slot, BACK] = behind if behind <= mask else 0
             heads[bucket] = top
             top += 1
             at += 1
         smallest, largest = least[probe], most[probe]
         if cursor < 0:
             cursor = heads[_bucket(buckets[probe], shift)]
-        oldest, begin = max(top - mask - 1, 0), found
+        begin = found
         while cursor >= oldest:
             slot = cursor & mask
-            row = rows[slot]
+            row = entries[slot, ROW]
             if row < first:
                 break
-            if row < last and smallest <= keys[slot] <= largest:
+            if row < last and smallest <= entries[slot, KEY] <= largest:
                 if found == room:
                     state[TOP], state[PROBE], state[CURSOR], state[NEXT] = top, probe, cursor, at
+                    state[OLDEST], state[AHEAD] = oldest, ahead
                     return found
                 out_probes[found] = probe
                 out_rows[found] = row
                 found += 1
-            behind = back[slot]
+            behind = entries[slot, BACK]
             if behind == 0:
                 break
             cursor -= behind
@@ -103,45 +127,53 @@ def join_chains(  # type: ignore[no-untyped-def]
         cursor = -1
         probe += 1
     state[TOP], state[PROBE], state[CURSOR], state[NEXT] = top, probe, cursor, at
+    state[OLDEST], state[AHEAD] = oldest, ahead
     return found
 
 
 @compiled
 def count_chains(  # type: ignore[no-untyped-def]
-    heads, keys, rows, back, shift, state, new_buckets, new_keys, new_rows,
+    heads, entries, shift, state, new_buckets, new_keys, new_rows,
     buckets, least, most, low, high, needed, counts,
 ):  # fmt: skip
     """As `join_chains`, but only how many rows each probe meets."""
-    mask = len(keys) - 1
-    top, at, more = state[TOP], state[NEXT], len(new_rows)
-    for probe in range(state[PROBE], len(buckets)):
+    mask = len(entries) - 1
+    top, at, more, count = state[TOP], state[NEXT], len(new_rows), len(buckets)
+    oldest, ahead = _oldest(entries, state[OLDEST], top, needed[min(state[PROBE], count - 1)]), state[AHEAD]
+    for probe in range(state[PROBE], count):
         first, last = low[probe], high[probe]
+        while oldest < top and entries[oldest & mask, ROW] < needed[probe]:
+            oldest += 1
+        if probe + _AHEAD < count:
+            ahead += entries[heads[_bucket(buckets[probe + _AHEAD], shift)] & mask, ROW]
         while at < more and new_rows[at] < last:
+            if at + _AHEAD < more:
+                ahead += heads[_bucket(new_buckets[at + _AHEAD], shift)]
             slot = top & mask
-            if top > mask and rows[slot] >= needed[probe]:
+            if top > mask and entries[slot, ROW] >= needed[probe]:
                 state[TOP], state[PROBE], state[NEXT], state[CROWDED] = top, probe, at, 1
+                state[OLDEST], state[AHEAD] = oldest, ahead
                 return
             bucket = _bucket(new_buckets[at], shift)
-            keys[slot] = new_keys[at]
-            rows[slot] = new_rows[at]
             behind = top - heads[bucket]
-            back[slot] = behind if behind <= mask else 0
+            entries[slot, KEY], entries[slot, ROW] = new_keys[at], new_rows[at]
+            entries[slot, BACK] = behind if behind <= mask else 0
             heads[bucket] = top
             top += 1
             at += 1
         cursor = heads[_bucket(buckets[probe], shift)]
-        oldest = max(top - mask - 1, 0)
         found = 0
         while cursor >= oldest:
             slot = cursor & mask
-            row = rows[slot]
+            row = entries[slot, ROW]
             if row < first:
                 break
-            if row < last and least[probe] <= keys[slot] <= most[probe]:
+            if row < last and least[probe] <= entries[slot, KEY] <= most[probe]:
                 found += 1
-            behind = back[slot]
+            behind = entries[slot, BACK]
             if behind == 0:
                 break
             cursor -= behind
         counts[probe] = found
-    state[TOP], state[PROBE], state[NEXT] = top, len(buckets), at
+    state[TOP], state[PROBE], state[NEXT] = top, count, at
+    state[OLDEST], state[AHEAD] = oldest, ahead

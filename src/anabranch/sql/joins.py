@@ -59,6 +59,13 @@ class Join:
     def operator(self, columns: tuple[tuple[str, str], ...], time: str, *, ordered: bool) -> WindowJoin:
         select, sources = self.scope.select, self.scope.sources
         shedding = select.shedding
+        if shedding is not None and self.unit == "rows":
+            raise select.error(
+                "NOT_IN_THE_LANGUAGE",
+                "windows of rows have a bound already",
+                start=shedding.start,
+                hint="leave WITH out, or say fewer ROWS",
+            )
         found = WindowJoin(
             sources=tuple((each.alias, each.stream, kept) for each, kept in zip(sources, self.filters, strict=True)),
             unit=self.unit,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,11 +10,27 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anabranch.kernels.chains import CROWDED, CURSOR, NEXT, PROBE, TOP, chain, count_chains, join_chains
+from anabranch.kernels.chains import (
+    CROWDED,
+    CURSOR,
+    KEY,
+    NEXT,
+    OLDEST,
+    PROBE,
+    ROW,
+    TOP,
+    chain,
+    count_chains,
+    join_chains,
+)
 from anabranch.kernels.values import frozen
 
 Ints = NDArray[np.int64]
 LEAST_ROOM = 1 << 10
+BYTES_PER_ROW = 32
+"""What one row takes: three numbers of an entry, and the heads of two buckets."""
+_MOST_ENTRIES = (1 << 31) - 1
+"""Heads of buckets are numbers of 32 bits; before entries have larger numbers they are numbered anew."""
 
 
 class Entries(NamedTuple):
@@ -68,55 +85,52 @@ class ChainIndex:
         self.odd = False
         """Whether rows were entered that their keys do not tell all about."""
         self._memory = memory
-        self._state = np.zeros(5, np.int64)
+        self._state = np.zeros(7, np.int64)
         self._make(room)
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in (self._heads, self._keys, self._rows, self._back))
+        return int(self._heads.nbytes + self._entries.nbytes)
 
     @property
     def covers_from(self) -> int:
         """The oldest row that is surely there, if it was ever entered."""
-        oldest = int(self._state[TOP]) - len(self._keys)
-        return self._first if oldest <= 0 else max(self._first, int(self._rows[oldest & (len(self._keys) - 1)]))
+        oldest = int(self._state[TOP]) - self.room
+        return self._first if oldest <= 0 else max(self._first, int(self._entries[oldest & (self.room - 1), ROW]))
 
     @property
     def room(self) -> int:
         """Rows that it has room for."""
-        return len(self._keys)
+        return len(self._entries)
 
     def _make(self, size: int) -> None:
-        self._keys: Ints = self._array(size, np.int64)
-        self._rows: Ints = self._array(size, np.int64)
-        self._back = self._array(size, np.int32)
-        self._heads: Ints = self._array(size, np.int64)
+        self._entries: Ints = self._array((size, 3), np.int64)
+        self._heads = self._array((2 * size,), np.int32)
         self._heads[:] = -1
-        self._shift = 64 - (size.bit_length() - 1)
+        self._shift = 64 - size.bit_length()
 
-    def _array(self, size: int, kind: Any) -> Any:
-        if size * 28 <= self._memory:
-            return np.zeros(size, kind)
+    def _array(self, shape: tuple[int, ...], kind: Any) -> Any:
+        if shape[0] * BYTES_PER_ROW <= self._memory:
+            return np.zeros(shape, kind)
         with tempfile.TemporaryFile(prefix="anabranch-join-") as file:
-            file.truncate(size * np.dtype(kind).itemsize)
-            return np.memmap(file, kind, "r+", shape=(size,)).view(np.ndarray)
+            file.truncate(math.prod(shape) * np.dtype(kind).itemsize)
+            return np.memmap(file, kind, "r+", shape=shape).view(np.ndarray)
 
-    def _grow(self) -> None:
-        """Make twice the room."""
-        top, size = int(self._state[TOP]), len(self._keys)
-        places = np.arange(max(top - size, 0), top) & (size - 1)
-        keys, numbers = frozen(self._keys[places]), frozen(self._rows[places])
+    def _resize(self, size: int) -> None:
+        """Make all anew with another size; entries are numbered from 0 again."""
+        top, room = int(self._state[TOP]), self.room
+        kept = self._entries[np.arange(max(top - room, 0), top) & (room - 1)]
+        keys, rows = (frozen(np.ascontiguousarray(kept[:, each])) for each in (KEY, ROW))
         self._first = self.covers_from
-        self._make(2 * size)
-        self._state[TOP], self._state[CURSOR], self._state[CROWDED] = 0, -1, 0
+        self._make(size)
+        self._state[TOP], self._state[CURSOR], self._state[CROWDED], self._state[OLDEST] = 0, -1, 0, 0
         buckets = keys if self._bucket_of is None else frozen(self._bucket_of(keys))
-        self._enter(Entries(buckets, keys, numbers), 0)
+        self._enter(Entries(buckets, keys, rows), 0)
 
     def _enter(self, entries: Entries, low: int) -> None:
-        chain(
-            self._heads, self._keys, self._rows, self._back, self._shift, self._state,
-            *entries, low, len(entries.rows),
-        )  # fmt: skip
+        if self._state[TOP] + len(entries.rows) > _MOST_ENTRIES:
+            self._resize(self.room)
+        chain(self._heads, self._entries, self._shift, self._state, *entries, low, len(entries.rows))
 
     def skip_to(self, row: int) -> None:
         """Rows up to here are not needed by anyone, and may be gone."""
@@ -137,22 +151,22 @@ class ChainIndex:
 
     def join(self, entries: Entries, probes: Probes, out_probes: Ints, out_rows: Ints) -> int:
         """Pairs of probes and rows, up to as many as the output has room for; see `join_chains`."""
+        if self._state[TOP] + len(entries.rows) > _MOST_ENTRIES and self._state[CURSOR] < 0:
+            self._resize(self.room)
         found: int = join_chains(
-            self._heads, self._keys, self._rows, self._back, self._shift, self._state,
-            *entries, *probes, out_probes, out_rows,
-        )  # fmt: skip
+            self._heads, self._entries, self._shift, self._state, *entries, *probes, out_probes, out_rows
+        )
         if self._state[CROWDED]:
-            self._grow()
+            self._resize(2 * self.room)
         return found
 
     def count(self, entries: Entries, probes: Probes) -> Ints:
         """How many rows each probe meets."""
+        if self._state[TOP] + len(entries.rows) > _MOST_ENTRIES:
+            self._resize(self.room)
         counts = np.zeros(len(probes.buckets), np.int64)
         while not self.done(len(counts)):
-            count_chains(
-                self._heads, self._keys, self._rows, self._back, self._shift, self._state,
-                *entries, *probes, counts,
-            )  # fmt: skip
+            count_chains(self._heads, self._entries, self._shift, self._state, *entries, *probes, counts)
             if self._state[CROWDED]:
-                self._grow()
+                self._resize(2 * self.room)
         return counts

@@ -27,12 +27,11 @@ from anabranch.operators.columns import Bound
 from anabranch.operators.join.partials import Partials
 from anabranch.operators.join.program import JoinProgram
 from anabranch.operators.join.rows import SourceRows
+from anabranch.windows.chain_index import BYTES_PER_ROW
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-BYTES_PER_ROW = 28
-"""What one row takes in an index (`windows.chain_index`)."""
 _BUCKETS = 4_096
 
 
