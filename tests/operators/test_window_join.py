@@ -765,8 +765,8 @@ def test_more_results_than_one_block_holds(parallelism: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_million_rows_in_one_window() -> None:
-    count, keys = 500_000, 200_000
+def test_ten_million_rows_in_one_window() -> None:
+    count, keys = 5_000_000, 4_000_000
     random_numbers = np.random.default_rng(2)
     i = [random_numbers.integers(0, keys, count) for _ in "st"]
     times = np.arange(count)
