@@ -12,7 +12,7 @@ import pytest
 
 import anabranch
 from anabranch.database import Database
-from anabranch.errors import SqlError
+from anabranch.errors import AnabranchError, SqlError
 from anabranch.schema import TIME_TYPE
 from anabranch.spark import window_join
 
@@ -69,6 +69,40 @@ def test_names_without_aliases_and_what_is_wrong(tmp_path: Path, spark: SparkSes
     assert frame.columns == ["a_k", "a_v", "a_ts", "b_k", "b_v", "b_ts", "_time"]
     with pytest.raises(SqlError, match="month has no fixed length"):
         window_join(spark, tmp_path / "db", streams=["a", "b"], windows="1 month", on="a.k = b.k")
+
+
+def test_what_only_spark_can_compute(tmp_path: Path, spark: SparkSession) -> None:
+    with anabranch.open(tmp_path / "db") as db:
+        wanted = fill(db)
+    window_join(spark, tmp_path / "db", streams={"A": "a", "B": "b"}, windows="2 seconds", on="A.k = B.k")
+    frame = window_join(
+        spark, tmp_path / "db", streams={"A": "a", "B": "b"}, windows="2 seconds",
+        on="A.k = B.k AND soundex(A.k) = soundex(B.k)", select="A.v AS one, reverse(B.k) AS back",
+    )  # fmt: skip
+    query = frame.writeStream.format("memory").queryName("reversed").trigger(availableNow=True).start()
+    query.awaitTermination(120)
+    got = frame.sparkSession.sql("SELECT one, back FROM reversed").collect()
+    assert sorted(row.one for row in got) == [one for one, _ in wanted]
+    assert all(row.back.endswith("k") for row in got)
+
+
+RIGHT = {"streams": {"A": "a", "B": "b"}, "windows": "1 second", "on": "A.k = B.k"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"windows": None}, {"windows": 1.5}, {"windows": {("A", "B"): 5}}, {"windows": {"A": "1 second"}},
+        {"windows": ("1 second",)}, {"select": ["A.k"]}, {"select": "A.k FROM a --"}, {"select": ""},
+        {"select": "count(*)"}, {"streams": ["a", "a"]}, {"streams": []}, {"streams": "a"}, {"on": 5},
+    ],
+)  # fmt: skip
+def test_wrong_arguments_are_told(tmp_path: Path, spark: SparkSession, wrong: dict[str, object]) -> None:
+    with anabranch.open(tmp_path / "db", queries=False) as db:
+        fill(db)
+    with pytest.raises(AnabranchError) as caught:
+        window_join(spark, tmp_path / "db", **{**RIGHT, **wrong})  # type: ignore[arg-type]
+    assert caught.value.name in ("JOIN_ARGUMENT_INVALID", "AGGREGATE_UNBOUNDED", "SYNTAX_ERROR")
 
 
 def test_parallelism_may_change_between_restarts(tmp_path: Path, spark: SparkSession) -> None:

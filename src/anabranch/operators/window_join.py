@@ -192,7 +192,7 @@ class WindowJoin(Operator):
             known = len(times) == len(self.sources) - 1 and axis != MIN_TIME
             time = min([*times, *([axis] if self.ordered else [])]) if known else MIN_TIME
             if known and self.memory is not None:  # what is shed depends on the rows of the windows before
-                time -= 3 * max(max(row) for row in most)
+                time -= 5 * max(max(row) for row in most)
             oldest[name] = min(time, oldest.get(name, time))
         return {name: Floor(at[name].row, time) for name, time in oldest.items()}
 

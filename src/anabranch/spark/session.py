@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from anabranch.errors import SetupError
@@ -75,7 +76,7 @@ class Session:
         cores = self.spark.sparkContext.defaultParallelism
         for name, value in {**RUNS_WITH, "spark.sql.shuffle.partitions": str(cores)}.items():
             self.spark.conf.set(name, value)
-        self.spark.dataSource.register(AnabranchSource)
+        register(self.spark)
 
     @property
     def parallelism(self) -> int:
@@ -105,6 +106,15 @@ class Session:
             if _users <= 0 and _ours is not None:
                 _ours.stop()
                 _ours = None
+
+
+def register(spark: SparkSession) -> None:
+    """Make our source known to a session; one made from a session that knows it already does."""
+    try:
+        spark.dataSource.register(AnabranchSource)
+    except AnalysisException as problem:
+        if problem.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 def _start(settings: Settings, log_path: str | None) -> SparkSession:

@@ -12,9 +12,9 @@ which share of the results like it is found.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -82,7 +82,7 @@ class _SourceShare:
         self._source = source
         self._span = span
         self._end = end
-        self._tables: dict[int, tuple[Floats, float]] = {}
+        self._known: dict[int, _Plan] = {}
 
     @property
     def name(self) -> str:
@@ -102,7 +102,13 @@ class _SourceShare:
         return self._whole.keys[self._source].value
 
     def keeps(self, rows: Ints, times: Ints, table: pa.Table) -> NDArray[np.bool_]:
-        probability = self._of_keys(times, table) if self._by_matches else self._of_windows(rows, times)
+        if self._by_matches:
+            buckets = _buckets(self._key.evaluate(table), table.num_rows)
+            probability = np.ones(len(rows))
+            for plan, here in self._plans(times):
+                probability[here] = plan.shares[buckets[here]] * self._fitting(rows[here], times[here], plan.share)
+        else:
+            probability = self._fitting(rows, times)
         drawn = hashes(pa.array(rows)).astype(np.float64) / 2.0**64
         kept: NDArray[np.bool_] = drawn < probability
         return kept
@@ -110,40 +116,42 @@ class _SourceShare:
     def completeness(self, rows: Ints, times: Ints) -> Floats:
         """The share of matches that the kept rows have."""
         if not self._by_matches:
-            return self._of_windows(rows, times)
-        spans, places = np.unique(times // self._span, return_inverse=True)
-        found: Floats = np.array([self._table(int(span))[1] for span in spans])[places]
+            return self._fitting(rows, times)
+        found = np.ones(len(rows))
+        for plan, here in self._plans(times):
+            found[here] = plan.completeness * self._fitting(rows[here], times[here], plan.share)
         return found
 
-    def _of_windows(self, rows: Ints, times: Ints) -> Floats:
-        """Room by the rows that are in the window of each row."""
+    def _fitting(self, rows: Ints, times: Ints, share: float = 1.0) -> Floats:
+        """How much of what a plan keeps, which is a share of all rows, there is room for in the window of each row."""
         first = self._whole._sources[self._source].first_at(frozen(times), -self._span, self._end)
-        found: Floats = np.minimum(1.0, self._whole.rows_kept / np.maximum(rows - first + 1, 1))
+        planned = np.maximum(rows - first + 1, 1) * share
+        found: Floats = np.minimum(1.0, self._whole.rows_kept / np.maximum(planned, 1e-9))
         return found
 
-    def _of_keys(self, times: Ints, table: pa.Table) -> Floats:
-        buckets = _buckets(self._key.evaluate(table), table.num_rows)
-        found = np.ones(len(times))
+    def _plans(self, times: Ints) -> Iterator[tuple[_Plan, NDArray[np.bool_]]]:
+        """The plan of each span of time, and which of the times are in it."""
         spans = times // self._span
         for span in np.unique(spans):
-            here = spans == span
-            found[here] = self._table(int(span))[0][buckets[here]]
-        return found
+            yield self._plan(int(span)), spans == span
 
-    def _table(self, span: int) -> tuple[Floats, float]:
-        """By bucket of keys the probability to keep, most matches first; and the share of matches that are kept.
+    def _plan(self, span: int) -> _Plan:
+        """Which keys to keep is learnt from the span of time before this one; what that is worth from the one before.
 
-        Expected from how often keys came in the span of time before this one.
+        The keys that came most often in a span owe it in part to chance, so that span would promise too much.
         """
-        if span not in self._tables:
-            if len(self._tables) > 64:
-                self._tables.clear()
-            counts = [self._counted(i, span - 1) for i in range(len(self._whole._sources))]
-            own = counts[self._source]
-            others = np.prod([each for i, each in enumerate(counts) if i != self._source], axis=0)
-            shares, pairs = _filled(own, others, self._whole.rows_kept), own * others
-            self._tables[span] = (shares, float(pairs @ shares / pairs.sum()) if pairs.sum() else float(shares.mean()))
-        return self._tables[span]
+        if span not in self._known:
+            if len(self._known) > 64:
+                self._known.clear()
+            (own, others), (own_before, others_before) = self._came(span - 1), self._came(span - 2)
+            self._known[span] = _planned(own, others, own_before * others_before, self._whole.rows_kept)
+        return self._known[span]
+
+    def _came(self, span: int) -> tuple[Floats, Floats]:
+        """By bucket of keys how many rows came in a span, and how many of the other sources each could meet."""
+        counts = [self._counted(i, span) for i in range(len(self._whole._sources))]
+        others = np.prod([each for i, each in enumerate(counts) if i != self._source], axis=0)
+        return counts[self._source], others
 
     def _counted(self, source: int, span: int) -> Floats:
         rows, end = self._whole._sources[source], self._whole._end[source]
@@ -158,13 +166,23 @@ def _buckets(column: pa.ChunkedArray | pa.Array, length: int) -> Ints:
     return (hashes_of_rows([column], length) % np.uint64(_BUCKETS)).astype(np.int64)
 
 
-def _filled(own: Floats, matches: Floats, room: int) -> Floats:
-    """Probabilities that spend the room on the buckets with the most expected matches."""
-    if own.sum() <= room:
-        return np.ones(len(own))
+class _Plan(NamedTuple):
+    """By bucket of keys the share of rows to keep, the share of all rows that is, and of the matches that they have."""
+
+    shares: Floats
+    share: float
+    completeness: float
+
+
+def _planned(own: Floats, matches: Floats, pairs: Floats, room: int) -> _Plan:
+    """Spend the room on the buckets with the most expected matches; `pairs` are those of another time."""
+    total = own.sum()
+    if total <= room:
+        return _Plan(np.ones(len(own)), 1.0, 1.0)
     order = np.argsort(-matches, kind="stable")
-    before = np.cumsum(own[order]) - own[order]
-    shares = np.clip((room - before) / np.maximum(own[order], 1), 0.0, 1.0)
-    found = np.empty(len(own))
-    found[order] = shares
-    return found
+    cost = np.maximum(own[order], 1)  # a key that did not come before may come now
+    before = np.cumsum(cost) - cost
+    shares = np.empty(len(own))
+    shares[order] = np.clip((room - before) / cost, 0.0, 1.0)
+    share = float(own @ shares / total)
+    return _Plan(shares, share, float(pairs @ shares / pairs.sum()) if pairs.sum() else share)
