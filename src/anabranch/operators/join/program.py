@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from anabranch.operators.columns import Bound, bind
-from anabranch.operators.join.conditions import Band, Comparison, Conditions, Equality, Side, analyse
+from anabranch.operators.join.conditions import Band, Comparison, Conditions, Equality, Side
 from anabranch.operators.join.rows import named
 from anabranch.operators.join.windows import Window, latest
 from anabranch.schema import TIME_TYPE
@@ -86,6 +86,8 @@ def bind_join(
     schemas: Sequence[pa.Schema],
 ) -> JoinProgram:
     """`schemas` are those of the sources' streams."""
+    from anabranch.operators.join.analysis import analyse
+
     aliases = tuple(alias for alias, _, _ in sources)
     parts = [named(alias, schema) for alias, schema in zip(aliases, schemas, strict=True)]
     fields = [field for part in parts for field in part]

@@ -1,0 +1,177 @@
+"""Conditions of a join told apart by what they say (`conditions`).
+
+Loaded when a join is bound: processes that only plan offsets do without the parser, which takes long to load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+
+from anabranch.operators.columns import bind
+from anabranch.operators.join.conditions import Band, Comparison, Conditions, Equality, KeyKind, Side, Test
+
+
+def analyse(conditions: Sequence[str], schema: pa.Schema, source_of: Mapping[str, int]) -> Conditions:
+    """Conditions over columns named `alias.column`; `source_of` says which source a column is of."""
+    return _Analysis(schema, source_of).of(conditions)
+
+
+class _Analysis:
+    def __init__(self, schema: pa.Schema, source_of: Mapping[str, int]) -> None:
+        self._schema = schema
+        self._source_of = source_of
+        self._equalities: list[Equality] = []
+        self._bands: list[Band] = []
+        self._comparisons: list[tuple[exp.Expr, exp.Expr]] = []
+
+    def of(self, conditions: Sequence[str]) -> Conditions:
+        tests: list[Test] = []
+        for number, sql in enumerate(conditions):
+            value = bind(sql, self._schema)
+            tests.append(Test(value, frozenset(self._source_of[name] for name in value.columns)))
+            self._look_at(_bare(sqlglot.parse_one(sql, read="spark")), number)
+        self._add_implied()
+        self._add_bands()
+        pairs = (self._pair(low, high) for low, high in self._comparisons)
+        comparisons = tuple(Comparison(sides) for sides in pairs if sides is not None and _ordered(sides))
+        return Conditions(tuple(tests), tuple(self._equalities), tuple(self._bands), comparisons)
+
+    def _look_at(self, node: exp.Expr, number: int) -> None:
+        if isinstance(node, exp.EQ):
+            sides = self._pair(node.this, node.expression)
+            kind = None if sides is None else _kind(sides[0].value.type, sides[1].value.type)
+            if sides is not None and kind is not None:
+                self._equalities.append(Equality(sides, kind, number))
+        elif isinstance(node, exp.LTE | exp.LT):
+            self._compare(node.this, node.expression)
+        elif isinstance(node, exp.GTE | exp.GT):
+            self._compare(node.expression, node.this)
+        elif isinstance(node, exp.Between):
+            self._compare(node.args["low"], node.this)
+            self._compare(node.this, node.args["high"])
+
+    def _compare(self, low: exp.Expr, high: exp.Expr) -> None:
+        """Low ≤ high; `abs(a - b) <= c` bounds the distance of a and b."""
+        low, high = _bare(low), _bare(high)
+        inner, most = _distance_in(low), _number(high)
+        if inner is not None and most is not None and most >= 0:
+            sides = self._pair(inner.this, inner.expression)
+            if sides is not None and _numeric(sides):
+                self._bands.append(Band(sides, most, most))
+            return
+        self._comparisons.append((low, high))
+
+    def _side(self, node: exp.Expr) -> Side | None:
+        """The expression, if it is over one source."""
+        value = bind(_bare(node).sql(dialect="spark"), self._schema)
+        sources = {self._source_of[name] for name in value.columns}
+        return Side(sources.pop(), value) if len(sources) == 1 else None
+
+    def _pair(self, left: exp.Expr, right: exp.Expr) -> tuple[Side, Side] | None:
+        one, other = self._side(left), self._side(right)
+        return (one, other) if one and other and one.source != other.source else None
+
+    def _add_implied(self) -> None:
+        """A = b and b = c give a = c, so that a and c can be joined before b comes in."""
+        groups: list[dict[tuple[int, str], Side]] = []
+        for each in self._equalities:
+            if each.kind == "numbers":  # equal as numbers of different types: not passed on
+                continue
+            names = {(side.source, side.value.sql): side for side in each.sides}
+            touched = [group for group in groups if group.keys() & names.keys()]
+            groups = [group for group in groups if not group.keys() & names.keys()]
+            groups.append({key: side for group in [*touched, names] for key, side in group.items()})
+        known = {frozenset((s.source, s.value.sql) for s in each.sides) for each in self._equalities}
+        for group in groups:
+            sides = sorted(group.items())
+            for at, (key, one) in enumerate(sides):
+                for other_key, other in sides[at + 1 :]:
+                    kind = _kind(one.value.type, other.value.type)
+                    new = key[0] != other_key[0] and frozenset((key, other_key)) not in known
+                    if new and kind is not None and one.value.type == other.value.type:
+                        self._equalities.append(Equality((one, other), kind, None))
+
+    def _add_bands(self) -> None:
+        """Comparisons of two values, shifted by constants, that together bound their difference on both sides."""
+        most: dict[tuple[str, str], float] = {}
+        nodes: dict[str, exp.Expr] = {}
+        for low, high in self._comparisons:
+            (one, low_shift), (other, high_shift) = _unshifted(low), _unshifted(high)
+            key = (one.sql(dialect="spark"), other.sql(dialect="spark"))
+            nodes |= {key[0]: one, key[1]: other}
+            most[key] = min(most.get(key, float("inf")), high_shift - low_shift)
+        for (one_sql, other_sql), above in most.items():
+            below = most.get((other_sql, one_sql))
+            if below is None or one_sql > other_sql or above + below < 0:
+                continue
+            sides = self._pair(nodes[one_sql], nodes[other_sql])
+            if sides is not None and _numeric(sides):
+                self._bands.append(Band(sides, below, above))
+
+
+def _bare(node: exp.Expr) -> exp.Expr:
+    return _bare(node.this) if isinstance(node, exp.Paren) else node
+
+
+def _number(node: exp.Expr) -> float | None:
+    node = _bare(node)
+    if isinstance(node, exp.Neg):
+        inner = _number(node.this)
+        return None if inner is None else -inner
+    if isinstance(node, exp.Literal) and not node.is_string:
+        try:
+            return float(node.this)
+        except ValueError:
+            return None
+    return None
+
+
+def _unshifted(node: exp.Expr) -> tuple[exp.Expr, float]:
+    """An expression and the constant that is added to it."""
+    if isinstance(node, exp.Add | exp.Sub):
+        shift = _number(node.expression)
+        if shift is not None:
+            inner, more = _unshifted(_bare(node.this))
+            return inner, more + (shift if isinstance(node, exp.Add) else -shift)
+    return node, 0.0
+
+
+def _distance_in(node: exp.Expr) -> exp.Sub | None:
+    """The difference inside abs()."""
+    inner: exp.Expr | None = node.this if isinstance(node, exp.Abs) else None
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "abs" and len(node.expressions) == 1:
+        inner = node.expressions[0]
+    inner = None if inner is None else _bare(inner)
+    return inner if isinstance(inner, exp.Sub) else None
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_))
+
+
+def _numeric(sides: tuple[Side, Side]) -> bool:
+    return all(_is_number(side.value.type) for side in sides)
+
+
+def _ordered(sides: tuple[Side, Side]) -> bool:
+    """Whether both can be turned into doubles that keep their order."""
+    one, other = (side.value.type for side in sides)
+    return _numeric(sides) or (one == other and (pa.types.is_timestamp(one) or pa.types.is_date32(one)))
+
+
+def _kind(one: pa.DataType, other: pa.DataType) -> KeyKind | None:
+    """As what two types are compared for equality; None if only the expression itself can say."""
+    if pa.types.is_integer(one) and pa.types.is_integer(other):
+        return "integers"
+    if one == other:
+        whole = pa.types.is_boolean(one) or pa.types.is_date32(one) or pa.types.is_timestamp(one)
+        return "integers" if whole else None if pa.types.is_nested(one) or pa.types.is_null(one) else "values"
+    if _is_number(one) and _is_number(other):
+        return "numbers"
+    if all(pa.types.is_timestamp(each) or pa.types.is_date32(each) for each in (one, other)):
+        return "times"
+    return None
