@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -106,7 +106,7 @@ def _quoted(name: str) -> str:
     return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
 
 
-def _windows(windows: Window | int | Mapping[tuple[str, str], Window]) -> str:
+def _windows(windows: Any) -> str:
     """The WINDOW clause."""
     if isinstance(windows, Mapping):
         pairs = []
@@ -120,7 +120,7 @@ def _windows(windows: Window | int | Mapping[tuple[str, str], Window]) -> str:
     return f"WINDOW = {_window(windows)}"
 
 
-def _window(window: Window) -> str:
+def _window(window: Any) -> str:
     if isinstance(window, tuple) and len(window) == 2:
         return f"BETWEEN {_length(window[0])} AND {_length(window[1])}"
     if isinstance(window, tuple):
@@ -128,7 +128,7 @@ def _window(window: Window) -> str:
     return _length(window)
 
 
-def _length(length: Length) -> str:
+def _length(length: Any) -> str:
     if isinstance(length, dt.timedelta):
         us = length // dt.timedelta(microseconds=1)
     elif isinstance(length, str):
