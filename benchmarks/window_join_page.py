@@ -7,15 +7,13 @@ markers, pictures in the folder of the page's name; all else on the page is left
 
 from __future__ import annotations
 
-import argparse
-import json
 import re
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from benchmarks import window_join_plots
+from benchmarks.pages import table, write_page
 from benchmarks.window_join_figure7 import JOINS, Curve
 
 BEGIN, END = "<!-- {name}: begin, made by `python -m benchmarks window_join` -->", "<!-- {name}: end -->"
@@ -25,19 +23,19 @@ def write(found: dict[str, Any], page: Path, kind: str = "svg") -> None:
     """Put a run's tables on the page and its pictures beside it."""
     text = page.read_text(encoding="utf-8")
     curves = [Curve(**curve) for curve in found["curves"]]
-    for name, table in tables(found, curves).items():
-        text = replaced(text, name, table)
+    for name, content in tables(found, curves).items():
+        text = replaced(text, name, content)
     page.write_text(text, encoding="utf-8")
     window_join_plots.draw(curves, page.with_suffix(""), kind)
 
 
-def replaced(text: str, name: str, table: str) -> str:
+def replaced(text: str, name: str, content: str) -> str:
     """The page with what stands between the markers of this name exchanged."""
     begin, end = BEGIN.format(name=name), END.format(name=name)
     pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
     if not pattern.search(text):
         raise ValueError(f"the page has no place for {name!r}: {begin} … {end}")
-    return pattern.sub(lambda _: f"{begin}\n\n{table}\n\n{end}", text)
+    return pattern.sub(lambda _: f"{begin}\n\n{content}\n\n{end}", text)
 
 
 def tables(found: dict[str, Any], curves: list[Curve]) -> dict[str, str]:
@@ -46,20 +44,20 @@ def tables(found: dict[str, Any], curves: list[Curve]) -> dict[str, str]:
     bars = {name: figure for name, figure in figures.items() if "bar" in figure}
     return {
         "run": _run(found),
-        "bars": _table(
+        "bars": table(
             ["figure", "ours", "peer", "ratio", "bar", ""],
             (
                 [f"`{name}`", *_cells(figure), figure["bar"], "met" if figure["met"] else "**missed**"]
                 for name, figure in bars.items()
             ),
         ),
-        "beside the bars": _table(
+        "beside the bars": table(
             ["figure", "ours", "peer", "ratio"],
             ([f"`{name}`", *_cells(figure)] for name, figure in figures.items() if name not in bars),
         ),
-        "peers": _table(["peer", "what was measured"], ([*each] for each in found["notes"].get("peers", {}).items())),
+        "peers": table(["peer", "what was measured"], ([*each] for each in found["notes"].get("peers", {}).items())),
         "figure 7": _service_times(curves),
-        "claims": _table(
+        "claims": table(
             ["the paper", "here", "seen"],
             ([c["claim"], "holds" if c["holds"] else "**does not hold**", c["seen"]] for c in found["claims"]),
         ),
@@ -89,7 +87,7 @@ def _service_times(curves: list[Curve]) -> str:
         ]
         for name in names
     ]
-    return _table(heads, rows, right=True)
+    return table(heads, rows, right=True)
 
 
 def _cells(figure: dict[str, Any]) -> list[str]:
@@ -108,19 +106,8 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 20 else f"{value:.3g}"
 
 
-def _table(heads: list[str], rows: Iterable[list[str]], *, right: bool = False) -> str:
-    lines = [heads, ["---", *("--:" if right else "---" for _ in heads[1:])], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.window_join_page", description="The page of a run.")
-    parser.add_argument("run", type=Path, help="the JSON object of `python -m benchmarks window_join --json`")
-    parser.add_argument("page", type=Path)
-    parser.add_argument("--kind", choices=["svg", "png"], default="svg", help="of pictures")
-    given = parser.parse_args(arguments)
-    write(json.loads(given.run.read_text()), given.page, given.kind)
-    return 0
+    return write_page("window_join", write, arguments)
 
 
 if __name__ == "__main__":

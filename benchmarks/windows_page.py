@@ -7,8 +7,6 @@ pictures in the folder of the page's name; all else on the page is left as it is
 
 from __future__ import annotations
 
-import argparse
-import json
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import windows_plots
+from benchmarks.pages import table, write_page
 from benchmarks.windows_cells import Cell, Effort
 from benchmarks.windows_figures import (
     GROUPED,
@@ -39,8 +38,8 @@ def write(found: dict[str, Any], page: Path, kind: str = "svg") -> None:
     """Put a run's tables on the page and its pictures beside it."""
     cells = cells_of(found)
     text = page.read_text(encoding="utf-8")
-    for name, table in tables(found, cells).items():
-        text = replaced(text, name, table)
+    for name, content in tables(found, cells).items():
+        text = replaced(text, name, content)
     page.write_text(text, encoding="utf-8")
     windows_plots.draw(cells, page.with_suffix(""), kind)
 
@@ -52,7 +51,7 @@ def cells_of(found: dict[str, Any]) -> Cells:
     return Cells.from_dicts(FigureSizes(effort=effort, **lists), found["cells"])
 
 
-def replaced(text: str, name: str, table: str) -> str:
+def replaced(text: str, name: str, content: str) -> str:
     """The page with what stands between the markers of this name exchanged.
 
     >>> page = "a\\n<!-- t: begin, made by `python -m benchmarks windows` -->\\nold\\n<!-- t: end -->\\nb\\n"
@@ -69,7 +68,7 @@ def replaced(text: str, name: str, table: str) -> str:
     pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
     if not pattern.search(text):
         raise ValueError(f"the page has no place for {name!r}: {begin} … {end}")
-    return pattern.sub(lambda _: f"{begin}\n\n{table}\n\n{end}", text)
+    return pattern.sub(lambda _: f"{begin}\n\n{content}\n\n{end}", text)
 
 
 def tables(found: dict[str, Any], cells: Cells) -> dict[str, str]:
@@ -123,21 +122,21 @@ def _figures(found: dict[str, Any], *, barred: bool) -> str:
         else:
             row += ["" if peer is None else f"{_number(peer)} {unit}", "" if ratio is None else f"{ratio:.3g}"]
         rows.append(row)
-    return _table(["figure", "ours", *(["bar", ""] if barred else ["peer", "ratio"])], rows)
+    return table(["figure", "ours", *(["bar", ""] if barred else ["peer", "ratio"])], rows)
 
 
 def _orderings(found: dict[str, Any]) -> str:
     rows = [
         [o["figure"], o["claim"], "agrees" if o["agrees"] else "**differs**", o["seen"]] for o in found["orderings"]
     ]
-    return _table(["figure", "the paper", "ours", "seen"], rows)
+    return table(["figure", "the paper", "ours", "seen"], rows)
 
 
 def _rows(cells: Cells, settings: list[Setting], structures: Iterable[Structure], text: Callable[[Cell], str]) -> str:
     """A row for each structure, a column for each setting."""
     heads = [f"{s.basic_windows} / {s.distinct:,}" for s in settings]
     rows = [[str(structure), *(text(cells.at(structure, s)) for s in settings)] for structure in structures]
-    return _table(["basic windows / values", *heads], rows, right=True)
+    return table(["basic windows / values", *heads], rows, right=True)
 
 
 def _by_power(cells: Cells) -> str:
@@ -172,19 +171,8 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 20 else f"{value:.3g}"
 
 
-def _table(heads: list[str], rows: Iterable[list[str]], *, right: bool = False) -> str:
-    lines = [heads, ["---", *("--:" if right else "---" for _ in heads[1:])], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.windows_page", description="The page of a run.")
-    parser.add_argument("run", type=Path, help="the JSON object of `python -m benchmarks windows --json`")
-    parser.add_argument("page", type=Path)
-    parser.add_argument("--kind", choices=["svg", "png"], default="svg", help="of pictures")
-    given = parser.parse_args(arguments)
-    write(json.loads(given.run.read_text()), given.page, given.kind)
-    return 0
+    return write_page("windows", write, arguments)
 
 
 if __name__ == "__main__":
