@@ -70,6 +70,8 @@ FIGURES = {
         *(f"{n}_way_{windows}" for n in ("three", "four") for windows in ("uniform", "different")),
         "band",
         "band_whole",
+        "dense_band",
+        "dense_band_whole",
         "micro_batch_with_a_window_of_10_s",
         "micro_batch_with_a_window_of_20_s",
         "window_growth_cost",

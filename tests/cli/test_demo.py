@@ -33,6 +33,7 @@ def test_demo_ends_by_itself_with_checked_answers_and_leaves_nothing(tmp_path: P
         "load": True,
         "talkers": True,
         "big": True,
+        "share": True,
     }
     answers = {query["query"]: query["answers"] for query in summary["queries"]}
     assert answers["big"] > 0

@@ -75,6 +75,17 @@ def test_a_query_can_be_dropped_and_made_anew_under_its_name(db: ab.Database) ->
     assert db.sql("SHOW QUERIES").table().num_rows == 0
 
 
+def test_a_kill_while_the_first_offsets_were_written_does_not_stop_a_query_for_good(
+    db: ab.Database, tmp_path: Path
+) -> None:
+    db.append("packets", packets(*range(4)))
+    left = tmp_path / "river" / "queries" / "q" / "checkpoint" / "offsets"
+    left.mkdir(parents=True)
+    (left / ".0.e3b0c442-98fc-4c14-9afb-f4c8996fb924.tmp").write_text("v1\n{")
+    q = db.query("SELECT id, ts FROM packets", name="q")
+    assert q.wait(60).table().column("id").to_pylist() == list(range(4))
+
+
 def test_following_a_query_ends_when_it_is_dropped(db: ab.Database) -> None:
     db.append("packets", packets(*range(4)))
     q = db.query("SELECT id, ts FROM packets", name="q").wait(60)

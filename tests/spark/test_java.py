@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -182,6 +183,15 @@ def test_launcher_is_written_whole_by_many_at_once(tmp_path: Path, wheel: Path) 
         homes = {found.path for found in pool.map(lambda _: find_java(env), range(24))}
     assert len(homes) == 1
     assert [p.name for p in homes.pop().joinpath("bin").iterdir()] == ["java"]
+
+
+def test_launcher_that_is_still_open_for_writing_elsewhere_is_waited_for(tmp_path: Path, wheel: Path) -> None:
+    make_java(wheel, "21.0.8", has_vectors=False)
+    env = environment(tmp_path)
+    launcher = find_java(env).java
+    held = launcher.open("a")
+    threading.Timer(0.3, held.close).start()
+    assert find_java(env).java == launcher
 
 
 def test_launcher_that_was_damaged_is_written_again(tmp_path: Path, wheel: Path) -> None:

@@ -10,6 +10,7 @@ short script that drops the request and becomes the real one. Spark then does wi
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -18,6 +19,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -166,20 +168,26 @@ def _usable(origin: str, java: Path, env: Mapping[str, str]) -> JavaHome:
 
 def _run(java: Path, arguments: list[str], env: Mapping[str, str]) -> str:
     """What a Java says, or why it says nothing."""
-    try:
-        done = subprocess.run(
-            [str(java), *arguments],
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=START_TIMEOUT,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise _Unusable(f"did not answer within {START_TIMEOUT:g} s") from None
-    except OSError as problem:
-        raise _Unusable(f"could not be started ({problem.strerror})") from None
+    deadline = time.monotonic() + START_TIMEOUT
+    while True:
+        try:
+            done = subprocess.run(
+                [str(java), *arguments],
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=START_TIMEOUT,
+                check=False,
+            )
+            break
+        except subprocess.TimeoutExpired:
+            raise _Unusable(f"did not answer within {START_TIMEOUT:g} s") from None
+        except OSError as problem:
+            # A process forked by another thread may hold the launcher open for writing until it calls exec.
+            if problem.errno != errno.ETXTBSY or time.monotonic() > deadline:
+                raise _Unusable(f"could not be started ({problem.strerror})") from None
+            time.sleep(0.01)
     said = done.stdout.decode(errors="replace")
     if done.returncode != 0:
         lines = [line.strip() for line in said.splitlines() if line.strip()]
