@@ -23,8 +23,11 @@ from benchmarks.window_join_data import Answer
 
 FOLDER = Path.home() / ".cache" / "anabranch-peers"
 REQUIREMENTS = Path(__file__).parent / "peers"
-ENVIRONMENTS = {"flink": "requirements-flink.txt"}
-"""Of those who need one to themselves; the others share `requirements.txt`."""
+ENVIRONMENTS = {
+    "flink": "requirements-flink.txt",
+    **dict.fromkeys(("polars_asof", "pandas_asof", "duckdb_asof", "rtree", "postgres"), "requirements-merge.txt"),
+}
+"""Of those who need another one; the others share `requirements.txt`."""
 INSTALL_SECONDS = 1800
 RUN_SECONDS = 900
 

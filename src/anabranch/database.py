@@ -20,10 +20,13 @@ import pyarrow as pa
 
 from anabranch import statements as _run
 from anabranch.catalog import Catalog, QueryInfo
+from anabranch.catalog.planning import plan_query
 from anabranch.clock import Clock, SystemClock
+from anabranch.dataspace.opening import end_of, open_stream, origin_of
 from anabranch.errors import AnabranchError, CatalogError, DataError, QueryError, StreamError
 from anabranch.log import Storage, StreamReader, StreamWriter
-from anabranch.log.stream import StreamInfo
+from anabranch.log.offset import MAX_TIME, Offset
+from anabranch.log.stream import DATASPACE, StreamInfo
 from anabranch.operators.base import Inputs, Operator
 from anabranch.queries import Query
 from anabranch.queries.idle import IdleWatch
@@ -31,13 +34,14 @@ from anabranch.queries.ingest import Ingest
 from anabranch.result import Result
 from anabranch.schema import TIME_TYPE
 from anabranch.settings import Settings
-from anabranch.spark.options import SourceOptions, ddl
+from anabranch.spark.options import SourceOptions, ddl, frame_scratch
 from anabranch.sql.parser import parse
-from anabranch.sql.plan import StandingPlan, plan_standing
+from anabranch.sql.plan import StandingPlan
 from anabranch.sql.statements import SelectOnce
 from anabranch.sql.tree import Select
 
 if TYPE_CHECKING:
+    from anabranch.dataspace.opening import Reader
     from anabranch.spark.engine import Engine
 
 
@@ -158,10 +162,10 @@ class Database:
             if self.catalog.stream(name).origin == "append":  # answers are moved on by their query
                 _quietly(functools.partial(self.writer(name).advance, reached))
 
-    def reader(self, stream: str) -> StreamReader:
+    def reader(self, stream: str) -> Reader:
         """A reader of a stream, of a query's answers, or of `<stream>.rejects`."""
         self.catalog.stream(stream)
-        return StreamReader(self.catalog.stream_storage(stream))
+        return open_stream(self.catalog.stream_storage(stream))
 
     def tail(self, stream: str, rows: int = 10) -> pa.Table:
         """The newest rows of a stream."""
@@ -218,7 +222,7 @@ class Database:
 
     def create_query(self, name: str, select: Select, kind: str = "query") -> Query:
         """Make and start a standing query from a parsed SELECT."""
-        plan = plan_standing(select, self.catalog.schema)
+        plan = plan_query(select, self.catalog)
         info = QueryInfo(name, select.source, running=True, kind=kind)
         query = self._make(info, plan)
         if self._is_leftover(name):
@@ -246,7 +250,7 @@ class Database:
             key = name.lower()
             info = self.catalog.query(name)
             if key not in self._queries:
-                plan = plan_standing(_single_select(info.sql), self.catalog.schema)
+                plan = plan_query(_single_select(info.sql), self.catalog)
                 self._queries[key] = self._make(info, plan)
             return self._queries[key]
 
@@ -277,7 +281,7 @@ class Database:
             if info.origin == "rejects":
                 raise CatalogError("STREAM_IS_AN_ANSWER", f'"{name}" belongs to its stream, drop that')
             self._refuse_if_read(info.name)
-            if not self._is_leftover(name):
+            if info.origin == "append":
                 self.writer(name).close(release=False)
                 self._writers.pop(name.lower(), None)
             self.catalog.drop_stream(name)
@@ -309,7 +313,7 @@ class Database:
 
     def dataframe(self, select: str) -> Any:
         """A SELECT as a Spark streaming DataFrame, for PySpark programs."""
-        plan = plan_standing(_single_select(select), self.catalog.schema)
+        plan = plan_query(_single_select(select), self.catalog)
         options = self.source_options(plan.operator)
         return self.engine().stream(options, plan.residual_sql)
 
@@ -325,10 +329,13 @@ class Database:
         self._ingests.append(ingest)
         return ingest
 
-    def source_options(self, operator: Operator) -> SourceOptions:
-        """How Spark reads an operator over the streams of this database, as they are now."""
+    def source_options(self, operator: Operator, *, ended: bool = False) -> SourceOptions:
+        """How Spark reads an operator over the streams of this database, as they are now.
+
+        `ended`: read once, they count as ended, so that nothing waits for rows to come.
+        """
         storages = {n: self.catalog.stream_storage(n) for n in operator.inputs}
-        readers = {n: StreamReader(s) for n, s in storages.items()}
+        readers = {n: open_stream(s) for n, s in storages.items()}
         return SourceOptions(
             operator=operator.to_json(),
             streams={n: s.address for n, s in storages.items()},
@@ -336,7 +343,8 @@ class Database:
             parallelism=self.settings["parallelism"] or self.engine().parallelism,
             batch_rows=self.settings["batch_rows"],
             poll_ms=self.settings["poll_ms"],
-            ends={n: list(r.end()) for n, r in readers.items()},
+            scratch=None if ended else frame_scratch(self.catalog, operator),
+            ends={n: list(r.end()._replace(time=MAX_TIME) if ended else r.end()) for n, r in readers.items()},
         )
 
     # -- looking at it ---------------------------------------------------------------------------
@@ -349,12 +357,14 @@ class Database:
         streams = []
         for info in self.streams():
             reader = self.reader(info.name)
-            end = reader.end()
-            rejects = self.catalog.stream_storage(info.name).child("rejects")
+            storage = self.catalog.stream_storage(info.name)
+            found = end_of(storage) if info.origin == DATASPACE else reader.end()
+            end = found or Offset()
+            rejects = storage.child("rejects")
             streams.append(
                 {
                     "name": info.name,
-                    "origin": info.origin,
+                    "origin": origin_of(info) + (" (away)" if found is None else ""),
                     "rows": end.row,
                     "bytes": reader.size(),
                     "newest_us": end.time if end.row else None,

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
+from anabranch.catalog.planning import plan_query, plan_question
+from anabranch.dataspace.opening import origin_of
 from anabranch.errors import CatalogError, DataError
-from anabranch.log.stream import StreamInfo
+from anabranch.log.stream import DATASPACE, StreamInfo
 from anabranch.operators.base import Inputs
 from anabranch.operators.select import Select as SelectOperator
 from anabranch.result import Result
 from anabranch.schema import StreamSchema, sql_type
 from anabranch.settings import Settings
 from anabranch.sql import statements as s
-from anabranch.sql.once import StreamUse, plan_once
-from anabranch.sql.plan import plan_standing
+from anabranch.sql.once import StreamUse
 from anabranch.sql.rows import INPUT_VIEW
 from anabranch.sql.values import counted
 
@@ -33,6 +34,12 @@ def execute(db: Database, statement: s.Statement) -> Result:
 def create_stream(db: Database, statement: s.CreateStream) -> Result:
     if statement.if_not_exists and _exists(db, statement.name):
         return Result(message=f'stream "{statement.name}" exists already')
+    if statement.kind == DATASPACE:
+        from anabranch.dataspace.declaring import declare
+
+        info = declare(statement.name, statement.columns, statement.time, statement.options)
+        db.catalog.create_stream(info)
+        return Result(message=f'stream "{statement.name}" created: {origin_of(info)}')
     schema = StreamSchema.of(statement.columns, statement.time)
     options = Settings.for_stream(statement.options)
     info = StreamInfo(statement.name, schema, statement.skew_us, statement.retain_us, options=options)
@@ -73,10 +80,11 @@ def insert(db: Database, statement: s.InsertInto) -> Result:
 
 
 def select_once(db: Database, statement: s.SelectOnce) -> Result:
-    plan = plan_once(statement.select, db.catalog.schema)
+    plan = plan_question(statement.select, db.catalog)
     engine = db.engine()
     if plan.standing is not None:
-        options, rest = db.source_options(plan.standing.operator), plan.standing.residual_sql
+        options = db.source_options(plan.standing.operator, ended=plan.ended)
+        rest = plan.standing.residual_sql
         frame = engine.read_once(options) if rest is None else engine.sql_once(rest, {INPUT_VIEW: options})
         return Result(engine.collect(frame))
     assert plan.sql is not None
@@ -102,7 +110,7 @@ def explain(db: Database, statement: s.Explain) -> Result:
     if isinstance(inner, s.ExplainQuery):
         text = db.get_query(inner.name).explain(statement.format)
     else:
-        plan = plan_standing(inner.select, db.catalog.schema)
+        plan = plan_query(inner.select, db.catalog)
         inputs = Inputs({name: db.reader(name) for name in plan.operator.inputs})
         text = plan.explain_json(inputs) if statement.format == "json" else plan.explain_text(inputs)
     return Result(pa.table({"plan": text.splitlines() if statement.format == "text" else [text]}))
@@ -163,6 +171,7 @@ def describe(db: Database, statement: s.Describe) -> Result:
             note += ", stamped on arrival" if info.schema.stamped_on_arrival and info.origin == "append" else ""
             note += f", skew {info.skew_us / 1e6:g} s allowed" if info.skew_us else ""
             note += f", kept {info.retain_us / 1e6:g} s" if info.retain_us else ""
+            note += f", from {origin_of(info)}" if info.origin == DATASPACE else ""
         notes.append(note)
     return Result(
         pa.table({"column": info.schema.names, "type": [sql_type(f.type) for f in info.schema.arrow], "note": notes})

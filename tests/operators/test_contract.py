@@ -21,6 +21,7 @@ import pytest
 
 from anabranch.operators import OPERATORS, operator_from_json
 from anabranch.operators.base import MIN_TIME, Inputs, Offset, Operator
+from anabranch.operators.merge.operator import Merge
 from anabranch.operators.select import Select
 from anabranch.operators.window_aggregate import WindowAggregate
 from anabranch.operators.window_changes import WindowChanges
@@ -113,8 +114,46 @@ def fraction(period: int) -> WindowCombination:
     return WindowCombination(period, (("n", pairs, 0), ("rows", rows, 0)), columns, "_time")
 
 
+def merge(*keys: tuple[str, float], by: str | None = None, kind: Any = "inner", **more: Any) -> Merge:
+    """A stream merged with itself; with windows so small that records are lost."""
+    on = tuple((f"`A.{key}`", f"`B.{key}`", tolerance) for key, tolerance in keys)
+    equal = ((f"`A.{by}`", f"`B.{by}`"),) if by else ()
+    columns = [("k", "`A.k`"), ("d", "`A.d`"), *([("w", "`B.v` + 1")] if kind != "anti" else []), ("_time", "_time")]
+    return Merge(
+        (("A", "in"), ("B", "in")), (on,), (equal,), (kind,), (), tuple(columns), "_time",
+        **{"window": 12, "step": 5, "every": 20, **more},
+    )  # fmt: skip
+
+
+def merge_of_three(**more: Any) -> Merge:
+    return Merge(
+        (("A", "in"), ("B", "in"), ("C", "in")),
+        ((("`A.v`", "`B.v` + 1", 1.0),), (("`B.d`", "`C.d`", 0.5), ("`A.v`", "`C.v`", 3.0))),
+        ((), (("`B.ok`", "`C.ok`"),)), ("left", "full"), ("coalesce(`C.v`, 0) < 5",),
+        (("k", "`A.k`"), ("v", "`B.v`"), ("d", "`C.d`"), ("_time", "_time")), "_time",
+        **{"window": 12, "step": 5, "every": 20, **more},
+    )  # fmt: skip
+
+
 SAME = "`A.v` = `B.v`"
 EXAMPLES: dict[str, dict[str, Operator]] = {
+    "merge": {
+        "first": merge(("v", 1.0)),
+        "nearest": merge(("v", 1.0), policy="nearest"),
+        "all": merge(("v", 0.0), policy="all"),
+        "two_keys": merge(("d", 0.5), ("v", 2.0), policy="nearest", kind="left"),
+        "full": merge(("v", 1.0), kind="full", policy="nearest", window=3, step=1),
+        "anti": merge(("d", 0.0), kind="anti", window=3, step=2),
+        "groups": merge(("v", 1.0), by="k", kind="full"),
+        "groups_all": merge(("d", 0.1), by="v", kind="left", policy="all"),
+        "only_full_steps": merge(("v", 1.0), every=None, kind="full"),
+        "condition": replace(merge(("v", 1.0), kind="left"), conditions=("`A.v` > 0 OR `B.v` IS NULL",)),
+        "grows": merge(("d", 0.1), window=4, step=2, delta=0.05, over=3),
+        "grows_groups": merge(("v", 0.0), by="ok", window=2, step=2, delta=0.2, over=2, policy="nearest", kind="left"),
+        "three": merge_of_three(),
+        "three_nearest": merge_of_three(policy="nearest", window=6, step=2),
+        "three_all": merge_of_three(policy="all", every=None),
+    },
     "select": {
         "all": Select("in", (("k", "k"), ("v", "v"), ("d", "d"), ("ts", "ts")), "ts"),
         "computed": Select("in", (("w", "v * 2 + 1"), ("x", "d / v"), ("at", "ts")), "at", filter="ok AND v > 1"),

@@ -34,6 +34,9 @@ VALID = [
     "HAVING s > 3 EMIT EVERY INTERVAL 1 MINUTE",
     "SELECT (SELECT count(*) FROM packets a, ptb b WINDOW = INTERVAL 1 SECOND WHERE a.id = b.id) / (SELECT count(*) "
     "FROM ptb) AS f, window_end EMIT EVERY INTERVAL 1 MINUTE",
+    "SELECT a.*, b.id AS other FROM packets a LEFT MERGE JOIN ptb b ON within(a.id, b.id, 0.5) AND a.saddr = b.saddr "
+    "FULL OUTER MERGE JOIN loads c ON within(c.window_end, a.ts, INTERVAL 1 MINUTE) WITH (algorithm = 'cgm', policy = "
+    "'all', window = 50, step = 5, every = INTERVAL 1 SECOND, delta = 0.02, over = 9, memory = '1 MB') WHERE a.id > 3",
     "SELECT CASE WHEN id = 1 THEN 'a' END, array(1, 2)[0], transform(array(1), x -> x + 1) FROM packets",
 ]
 WORDS = """
@@ -42,6 +45,7 @@ CREATE STREAM AS VALUES INSERT INTO ${x} : ? @ [ ] { } -> :: CAST( WITH UNION OV
 VIEW TIMESTAMP DATE JOIN ON USING EXISTS IN LIKE NOT BETWEEN AND window( getminute(ts) length ts
 EMIT CHANGES FINAL DISTINCT INTERSECT EXCEPT ALL ORDER LIMIT DESC /*+ INDEX(T) STORAGE(LIST) RING(DB) median( mode(
 percentile(length,0.5) window_end WITHIN WINDOW(a,b) a. b. EVERY (SELECT memory shed CROSS _time ptb
+MERGE within( ANTI FULL policy='all' every=0 window=
 """
 PIECES = st.sampled_from(WORDS.split())
 

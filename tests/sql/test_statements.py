@@ -207,7 +207,6 @@ def test_every_statement_of_the_table_is_one_that_parses() -> None:
     "text",
     [
         "CREATE SENSORS Sensors (SensorID INT, SensorValue STREAM<temperature DOUBLE>) USING http",
-        "SELECT p.lat FROM rain p MERGE JOIN floods f ON within(p.lat, f.lat, 0.25)",
         "CREATE ARCHIVE ON cars USING randomize_then_sort OPTIONS (blocks 500)",
         "SELECT exit FROM cars SINCE TIMESTAMP '2026-11-16 16:00:00' REDUCE BY uniform(0.4) GROUP BY exit",
         "SELECT avg(speed) FROM ARCHIVE cars BETWEEN TIMESTAMP '2026-11-01' AND TIMESTAMP '2026-11-08'",

@@ -10,6 +10,7 @@ Names match without regard to case and may hold any character; on disk they are 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import secrets
 import time
 from collections.abc import Iterator
@@ -151,6 +152,10 @@ class Catalog:
 
     def ingest_storage(self, name: str) -> Storage:
         return self.root.child("ingests", _directory(name))
+
+    def frame_storage(self, of: str) -> Storage:
+        """Where a DataFrame that a program reads keeps its state, by what it is."""
+        return self.root.child("frames", hashlib.sha256(of.encode()).hexdigest()[:16])
 
     # -- how -----------------------------------------------------------------------------------
 

@@ -61,12 +61,33 @@ def _top_arguments(parser: Parser) -> None:
     )
 
 
+def _data_server_arguments(parser: Parser) -> None:
+    parser.add_argument("path", metavar="PATH", help="a file, a folder of files, a Delta table or a database")
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
+    parser.add_argument(
+        "--port", type=_natural, default=0, metavar="N", help="the port; 0, the default, takes a free one"
+    )
+    parser.add_argument(
+        "--keys", action="append", default=[], metavar="NAME=COLUMN,…", help="the keys of a data set (all that can be)"
+    )
+    parser.add_argument("--token-file", metavar="FILE", help="the token clients must show (default: $ANABRANCH_TOKEN)")
+    parser.add_argument("--tls-cert", metavar="FILE", help="the certificate, PEM")
+    parser.add_argument("--tls-key", metavar="FILE", help="its private key, PEM")
+    parser.add_argument(
+        "--insecure", action="store_true", help="without a token, listen on other addresses than this machine's"
+    )
+    parser.add_argument(
+        "--cache", metavar="DIR", help="where decoded files are kept while it runs (the temporary directory)"
+    )
+
+
 COMMANDS: tuple[Command, ...] = (
     Command("demo", "a simulated network with standing queries, live in the terminal", _demo_arguments),
     Command("sql", "run statements, or open a shell", _sql_arguments),
     Command("append", "append the rows of a file to a stream", _append_arguments),
     Command("tail", "the last rows of a stream or of a query's answer", _tail_arguments),
     Command("top", "streams and queries of a database, live", _top_arguments),
+    Command("data-server", "serve files, tables and streams over the network", _data_server_arguments),
 )
 
 
@@ -112,7 +133,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else USAGE
     try:
-        run: Callable[[argparse.Namespace], int] = importlib.import_module(f"anabranch.cli.{args.command}").run
+        run: Callable[[argparse.Namespace], int] = importlib.import_module(_module_of(args.command)).run
         code = run(args)
         sys.stdout.flush()
         return code
@@ -127,6 +148,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         report(error, verbose=args.verbose, as_json=args.json)
         return FAILED
+
+
+def _module_of(command: str) -> str:
+    return f"anabranch.cli.{command.replace('-', '_')}"
 
 
 def _version() -> str:

@@ -7,6 +7,9 @@ from typing import NamedTuple
 MIN_TIME = -(2**63)
 """The time before any row: what a stream that has had no row yet has reached."""
 
+MAX_TIME = (1 << 63) - 2
+"""The time after every row: what a stream that has ended has reached."""
+
 
 class Offset(NamedTuple):
     """All rows numbered below `row`; no later row is older than `time`.

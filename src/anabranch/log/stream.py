@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,8 @@ from anabranch.log.storage import Storage
 from anabranch.schema import TIME_TYPE, StreamSchema
 
 INFO = "stream.json"
+DATASPACE = "dataspace"
+"""The origin of a stream whose rows are a data set of a server; its options say of which."""
 
 
 @dataclass(frozen=True)
@@ -23,12 +26,15 @@ class StreamInfo:
     skew_us: int = 0
     retain_us: int | None = None
     origin: str = "append"
-    """Where its rows come from: `append`, or the standing query whose answer it is."""
-    options: dict[str, str] = field(default_factory=dict)
+    """Where its rows come from: `append`, `dataspace`, or the standing query whose answer it is."""
+    options: dict[str, str] = field(default_factory=dict, repr=False)
 
     def create(self, storage: Storage) -> None:
         storage.make()
-        storage.child("segments").make()
+        if self.origin != DATASPACE:
+            storage.child("segments").make()
+        if "token" in self.options and storage.is_local:
+            os.chmod(storage.path, 0o700)
         storage.write_json(
             INFO,
             {

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from anabranch.operators.base import Operator
+from anabranch.operators.merge.operator import Merge
+from anabranch.operators.merge.range_operator import RangeMerge
 from anabranch.operators.select import Select
 from anabranch.operators.window_aggregate import WindowAggregate
 from anabranch.operators.window_changes import WindowChanges
@@ -15,6 +17,8 @@ from anabranch.operators.window_rows import WindowRows
 from anabranch.operators.window_sets import WindowSetOperation
 
 OPERATORS: dict[str, type[Operator]] = {
+    "merge": Merge,
+    "range_merge": RangeMerge,
     "select": Select,
     "window_aggregate": WindowAggregate,
     "window_changes": WindowChanges,

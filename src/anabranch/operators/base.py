@@ -7,7 +7,8 @@ equal row for row however the input was cut into micro-batches and however many 
 
 An operator is plain data (a frozen dataclass that goes through JSON), so that Spark can carry it
 anywhere. What it keeps between batches is declared by `keeps` and lives in files under
-`Inputs.scratch` that can be computed again from the log: losing one costs time, never an answer.
+`Inputs.scratch` that can be computed again from the log: losing one costs time, never an answer. The
+exception says so: `scratch_is_state`.
 """
 
 from __future__ import annotations
@@ -73,6 +74,21 @@ class Work:
     found: float = 0.0
     """Results of an approximate join, and how many there would have been without shedding, as estimated."""
     expected: float = 0.0
+    merges: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    """What the merges of a query count, see `operators.merge.counts`."""
+
+    def add_merges(self, merges: list[dict[str, Any]]) -> None:
+        """Take in what another task's merges count."""
+        from anabranch.operators.merge.counts import added
+
+        self.merges = [added(a, b) for a, b in zip(self.merges, merges, strict=True)] if self.merges else merges
+
+    @property
+    def report(self) -> dict[str, Any] | None:
+        """How complete the merges of the last micro-batch are."""
+        from anabranch.operators.merge.counts import described
+
+        return described(self.merges) if self.merges else None
 
     def count(self, completeness: NDArray[np.float64] | None, results: int) -> None:
         """Take in results with their estimated completeness."""
@@ -89,6 +105,8 @@ class Work:
         self.scratch_bytes = max(self.scratch_bytes, other.scratch_bytes)
         self.found += other.found
         self.expected += other.expected
+        if other.merges:
+            self.add_merges(other.merges)
 
 
 @dataclass(frozen=True)
@@ -137,6 +155,8 @@ class Operator:
     """Base of all operators; see the module for the contract."""
 
     kind: ClassVar[str]
+    scratch_is_state: ClassVar[bool] = False
+    """True if its scratch cannot always be computed again: then it is written durably, and must not be lost."""
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -23,6 +23,11 @@ class Bound:
     type: pa.DataType
     evaluate: Callable[[pa.Table], Column]
 
+    @property
+    def is_column(self) -> bool:
+        """Whether it is a column as it is."""
+        return len(self.columns) == 1 and self.sql in (self.columns[0], f"`{self.columns[0].replace('`', '``')}`")
+
 
 def bind(sql: str, schema: pa.Schema) -> Bound:
     """The expression `sql` over tables with the columns of `schema`."""

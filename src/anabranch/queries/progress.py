@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from anabranch.log.offset import Offset
 from anabranch.log.storage import Storage
@@ -12,6 +14,9 @@ from anabranch.operators.base import Work
 
 PROGRESS = "progress.json"
 _RATE_SECONDS = 10.0
+_KEPT_EVENTS = 100
+
+_log = logging.getLogger("anabranch.queries")
 
 
 @dataclass
@@ -33,6 +38,10 @@ class Counts:
     found: float = 0.0
     expected: float = 0.0
     completeness: float = 1.0
+    merges: list[dict[str, Any]] = field(default_factory=list)
+    """What its merges count, see `operators.merge.counts`."""
+    events: list[dict[str, Any]] = field(default_factory=list)
+    """What happened to it that people should know, the newest last."""
     done: dict[str, tuple[int, ...]] = field(default_factory=dict)
     last_batch_ms: float = 0.0
     rows_per_second: float = 0.0
@@ -66,6 +75,9 @@ class Progress:
                 counts.bytes_in += work.bytes_read
                 counts.found += work.found
                 counts.expected += work.expected
+            if work.merges:
+                self._tell_promises(work, now)
+                counts.merges = work.merges
             if work.expected:
                 counts.completeness = work.found / work.expected
             counts.scratch_rows, counts.scratch_bytes = work.scratch_rows, work.scratch_bytes
@@ -77,6 +89,28 @@ class Progress:
             counts.at = now
             self._changed.notify_all()
         self._storage.write_json(PROGRESS, asdict(counts), durable=False)
+
+    def _tell_promises(self, work: Work, now: float) -> None:
+        """An event where a merge no longer keeps its promise of completeness, and where it does again."""
+        before = Work(merges=self.counts.merges).report or {}
+        after = work.report or {}
+        earlier = {tuple(each["streams"]): each.get("promise") for each in before.get("merges", [before]) if before}
+        for each in after.get("merges", [after]):
+            was, now_is = earlier.get(tuple(each["streams"])), each.get("promise")
+            if now_is == "broken" and was != "broken":
+                self._event("MERGE_PROMISE_BROKEN", each, now)
+            elif was == "broken" and now_is == "kept":
+                self._event("MERGE_PROMISE_KEPT", each, now)
+
+    def _event(self, name: str, merge: dict[str, Any], now: float) -> None:
+        best = merge["kappa_max"]
+        text = (
+            f"Δ of {' and '.join(merge['streams'])} is {merge['delta']:.3f}, promised was less than "
+            f"{merge['promised']:g}; its window has {merge['window']} records and its step {merge['step']}"
+            + (f"; at best {best:.3f} of the records could merge" if best is not None else "")
+        )
+        _log.warning("%s %s", name, text)
+        self.counts.events = [*self.counts.events[1 - _KEPT_EVENTS :], {"at": now, "event": name, "text": text}]
 
     def wait_for(self, timeout: float) -> None:
         """Until the next micro-batch, or until time is up."""

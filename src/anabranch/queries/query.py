@@ -18,11 +18,14 @@ import pyarrow as pa
 
 from anabranch.catalog import Catalog, QueryInfo
 from anabranch.clock import Clock
+from anabranch.dataspace.opening import end_of, open_stream
 from anabranch.errors import AnabranchError, QueryError, StreamError
 from anabranch.log import Offset, StreamReader, StreamWriter, retention
 from anabranch.log.lock import owner_of
 from anabranch.log.stream import StreamInfo
-from anabranch.operators.base import Inputs
+from anabranch.operators.base import Inputs, Work
+from anabranch.operators.merge.operator import Merge
+from anabranch.operators.merge.range_operator import RangeMerge
 from anabranch.operators.pace import PACE
 from anabranch.operators.select import Select
 from anabranch.operators.window_changes import answering, newest_window
@@ -34,6 +37,7 @@ from anabranch.spark.options import SourceOptions, ddl
 from anabranch.sql.plan import StandingPlan
 
 if TYPE_CHECKING:  # importing pyspark takes a second; it is loaded with the engine
+    from anabranch.dataspace.opening import Reader
     from anabranch.spark.engine import Batch, Engine, Running
 
 _PRODUCER = "query"
@@ -122,7 +126,7 @@ class Query:
         self._catalog.create_stream(StreamInfo(self.name, schema, origin=f"query {self.name}"))
         for name in self.inputs:
             storage = self._catalog.stream_storage(name)
-            reader = StreamReader(storage)
+            reader = open_stream(storage)
             reader.refresh()
             retention.hold(storage, self.name, reader.first_row(), None)
 
@@ -198,8 +202,8 @@ class Query:
             )
         self._storage.write_json(PACE, {"every": every, "at_most": at_most})
 
-    def _readers(self) -> dict[str, StreamReader]:
-        readers = {name: StreamReader(self._catalog.stream_storage(name)) for name in self.inputs}
+    def _readers(self) -> dict[str, Reader]:
+        readers = {name: open_stream(self._catalog.stream_storage(name)) for name in self.inputs}
         for reader in readers.values():
             reader.refresh()
         return readers
@@ -264,7 +268,7 @@ class Query:
             source = self._upstream(name)
             if source is not None:
                 source.wait(None if deadline is None else max(deadline - time.monotonic(), 0))
-        target = {n: StreamReader(self._catalog.stream_storage(n)).end() for n in self.inputs}
+        target = {n: open_stream(self._catalog.stream_storage(n)).end() for n in self.inputs}
         while not self._reached(target):
             if self.failure is not None:
                 raise self.failure
@@ -338,9 +342,12 @@ class Query:
         """What it has taken in, and its Stream, Store, Scratch and Throw."""
         counts = self._counted().counts
         reader, store = self._reader(), self.store()
-        target = {n: StreamReader(self._catalog.stream_storage(n)).end() for n in self.inputs}
+        target = {n: end_of(self._catalog.stream_storage(n)) or Offset() for n in self.inputs}
         keeps = self._plan.operator.keeps()
-        windowed = not isinstance(self._plan.operator, Select | WindowJoin)
+        windowed = not isinstance(self._plan.operator, Select | WindowJoin | Merge | RangeMerge)
+        thrown = "rows that WHERE dropped or no window holds"
+        if isinstance(self._plan.operator, Merge):
+            thrown = "records that left their window without a partner"
         return {
             "name": self.name,
             "status": self.status,
@@ -351,6 +358,7 @@ class Query:
             "last_batch_ms": counts.last_batch_ms,
             "behind_rows": self._behind(target),
             "completeness": {"last_batch": counts.completeness, "all": _ratio(counts.found, counts.expected)},
+            **({"merge": Work(merges=counts.merges).report} if counts.merges else {}),
             "stream": {"rows": reader.end().row, "bytes": reader.size(), "why": "answers that stay true"},
             "store": {
                 "rows": store.num_rows,
@@ -362,8 +370,12 @@ class Query:
                 "bytes": counts.scratch_bytes,
                 "why": keeps.what if keeps else "nothing is kept",
             },
-            "throw": {"rows": counts.rows_thrown, "bytes": None, "why": "rows that WHERE dropped or no window holds"},
+            "throw": {"rows": counts.rows_thrown, "bytes": None, "why": thrown},
         }
+
+    def events(self) -> list[dict[str, Any]]:
+        """What happened that people should know, the newest last: when, its name, and what it means."""
+        return list(self._counted().counts.events)
 
     def explain(self, format: str = "text") -> str:
         """The plan: operators, streams, what is kept and why it is bounded; `text` or `json`."""

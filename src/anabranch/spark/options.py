@@ -9,7 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from anabranch.catalog import Catalog
 from anabranch.log.storage import Storage
+from anabranch.operators.base import Operator
 from anabranch.operators.pace import PACE, Pace
 from anabranch.schema import sql_type
 
@@ -24,6 +26,13 @@ def ddl(schema: pa.Schema) -> str:
     '`a b` INT'
     """
     return ", ".join(f"`{f.name.replace('`', '``')}` {sql_type(f.type)}" for f in schema)
+
+
+def frame_scratch(catalog: Catalog, operator: Operator) -> str | None:
+    """Where an operator keeps its state when a program reads it as a DataFrame; None if it has none."""
+    if not operator.scratch_is_state:
+        return None
+    return catalog.frame_storage(json.dumps(operator.to_json())).address
 
 
 @dataclass(frozen=True)

@@ -16,22 +16,25 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from anabranch.dataspace.opening import open_stream
 from anabranch.log import retention
 from anabranch.log.offset import Offset
-from anabranch.log.reader import StreamReader
 from anabranch.log.storage import Storage
 from anabranch.log.stream import INFO
 from anabranch.operators import operator_from_json
 from anabranch.operators.base import Inputs, Operator, Task, Work
 from anabranch.spark.options import FORMAT, SourceOptions
 from anabranch.spark.staging import ENVELOPE_DDL, seal
+
+if TYPE_CHECKING:
+    from anabranch.dataspace.opening import Reader
 
 
 @dataclass
@@ -191,11 +194,11 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
             time.sleep(0.004)
 
 
-_readers: dict[tuple[str, int], StreamReader] = {}
+_readers: dict[tuple[str, int], Reader] = {}
 _operators: dict[str, Operator] = {}
 
 
-def open_reader(path: str) -> StreamReader:
+def open_reader(path: str) -> Reader:
     """The reader of a stream in this process, kept open from task to task."""
     storage = Storage(path)
     # A stream that was dropped and made anew has another declaration file.
@@ -203,7 +206,7 @@ def open_reader(path: str) -> StreamReader:
     if key not in _readers:
         for old in [k for k in _readers if k[0] == path]:
             del _readers[old]
-        _readers[key] = StreamReader(storage)
+        _readers[key] = open_stream(storage)
     return _readers[key]
 
 

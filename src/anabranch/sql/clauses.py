@@ -1,4 +1,4 @@
-"""The clauses of a SELECT that are ours, taken out of its tokens: WINDOW, WITH (…), EMIT and hints."""
+"""The clauses of a SELECT that are ours, taken out of its tokens: WINDOW, MERGE, WITH (…), EMIT, hints."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from sqlglot.tokenizer_core import Token, TokenType
 from anabranch.sql.cursor import Cursor, is_name, word
 from anabranch.sql.hints import read_hints
 from anabranch.sql.intervals import take_interval
+from anabranch.sql.merge_clause import is_merge, take_merge_options
 from anabranch.sql.safety import check_tokens
 from anabranch.sql.shedding import is_shedding, take_shedding
 from anabranch.sql.tokens import error_at
-from anabranch.sql.tree import Emit, Hint, Inner, Pair, Shedding, Side, Window
+from anabranch.sql.tree import Emit, Hint, Inner, MergeOptions, Merging, Pair, Shedding, Side, Window
 from anabranch.sql.window_clause import BEFORE_AN_EXPRESSION, is_pairwise, is_window, take_pairs, take_window
 
 
@@ -39,7 +40,6 @@ class _Later(NamedTuple):
 
 _NAME = "<name>"
 LATER_CLAUSES: tuple[_Later, ...] = (
-    _Later(("MERGE", "JOIN"), "merge the streams outside, or ask once with JOIN … ON"),
     _Later(("ARCHIVE", _NAME, "BETWEEN"), "ask the stream itself and filter by its time"),
     _Later(("SINCE", "TIMESTAMP"), "filter by the stream's time: WHERE ts >= TIMESTAMP '…'"),
     _Later(("REDUCE", "BY"), "leave REDUCE BY out"),
@@ -66,9 +66,12 @@ class _Found:
     hints: tuple[Hint, ...] = ()
     pairs: tuple[Pair, ...] = ()
     shedding: Shedding | None = None
+    merges: tuple[int, ...] = ()
+    options: MergeOptions | None = None
 
     def side(self) -> Side:
-        return Side(self.window, self.hints, self.pairs, self.shedding)
+        merge = Merging(self.merges, self.options or MergeOptions()) if self.merges else None
+        return Side(self.window, self.hints, self.pairs, self.shedding, merge)
 
 
 @dataclass
@@ -85,9 +88,11 @@ class _Taker:
     sides: list[_Found] = field(default_factory=lambda: [_Found()])
     inner: list[Inner] = field(default_factory=list)
     open: list[tuple[int, _Found | None]] = field(default_factory=list)
+    merges: bool = False
 
     def take(self, emit: Emit | None) -> tuple[list[Token], Clauses]:
         cursor = Cursor(self.tokens, self.text)
+        self.merges = any(is_merge(self.tokens, index) for index in range(len(self.tokens)))
         while cursor.peek() is not None:
             if not self._take_clause(cursor):
                 self._follow(cursor)
@@ -121,8 +126,16 @@ class _Taker:
         elif is_pairwise(self.tokens, cursor.index):
             found = self._query_of_window(token)
             found.pairs = take_pairs(cursor)
+        elif is_merge(self.tokens, cursor.index):
+            self._query_of_merge(token).merges += (token.start,)
+            cursor.advance()
         elif is_shedding(self.tokens, cursor.index):
-            self._query("WITH (…)", token).shedding = take_shedding(cursor)
+            found = self._query("WITH (…)", token)
+            if self.merges:
+                self._refuse_second_options(found, token)
+                found.options = take_merge_options(cursor)
+            else:
+                found.shedding = take_shedding(cursor)
         else:
             return False
         return True
@@ -138,6 +151,27 @@ class _Taker:
                 hint="join the windows of pairs with AND" if found.pairs else None,
             )
         return found
+
+    def _query_of_merge(self, token: Token) -> _Found:
+        if self.open:
+            raise error_at(
+                "NOT_IN_THE_LANGUAGE",
+                "MERGE JOIN cannot stand inside parentheses",
+                self.text,
+                token.start,
+                hint="leave them out, or make the inner query a stream with CREATE STREAM … AS SELECT … MERGE JOIN …",
+            )
+        return self.sides[-1]
+
+    def _refuse_second_options(self, found: _Found, token: Token) -> None:
+        if found.options is not None:
+            raise error_at(
+                "SYNTAX_ERROR",
+                "there are two WITH (…)",
+                self.text,
+                token.start,
+                hint="write all options once, after the last ON",
+            )
 
     def _query(self, what: str, token: Token) -> _Found:
         """The SELECT a clause stands in."""

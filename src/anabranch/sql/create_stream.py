@@ -8,10 +8,14 @@ from collections.abc import Collection
 from sqlglot.tokenizer_core import TokenType
 
 from anabranch.errors import AnabranchError, did_you_mean
+from anabranch.log.stream import DATASPACE
 from anabranch.schema import arrow_type
 from anabranch.sql.cursor import Cursor, word
 from anabranch.sql.intervals import take_interval
 from anabranch.sql.statements import CreateStream
+
+SOURCE_KINDS = (DATASPACE,)
+"""What a stream can be created FROM."""
 
 
 def take_columns(cursor: Cursor) -> tuple[tuple[str, str], ...]:
@@ -53,7 +57,7 @@ def _take_type(cursor: Cursor) -> str:
 
 def take_clauses(cursor: Cursor, stream: CreateStream, source_kinds: Collection[str]) -> CreateStream:
     """The clauses behind the columns, in any order, each once."""
-    seen: set[str] = set()
+    seen: dict[str, int] = {}
 
     def once(clause: str, *words: str) -> bool:
         begin = cursor.index
@@ -62,7 +66,7 @@ def take_clauses(cursor: Cursor, stream: CreateStream, source_kinds: Collection[
         if clause in seen:
             cursor.index = begin
             raise cursor.error_here("SYNTAX_ERROR", f"{' '.join(words)} comes twice")
-        seen.add(clause)
+        seen[clause] = begin
         return True
 
     while cursor.peek() is not None:
@@ -78,12 +82,24 @@ def take_clauses(cursor: Cursor, stream: CreateStream, source_kinds: Collection[
             stream = dataclasses.replace(stream, kind=_take_kind(cursor, source_kinds))
         else:
             cursor.fail("expected TIMESTAMP BY, ALLOW SKEW, RETAIN or OPTIONS")
+    if not stream.columns and stream.kind is None:
+        cursor.fail("expected (column TYPE, …) or AS SELECT …")
+    for clause in ("skew", "retain"):
+        if stream.kind == DATASPACE and clause in seen:
+            cursor.index = seen[clause]
+            raise cursor.error_here(
+                "NOT_IN_THE_LANGUAGE",
+                "a stream from a dataspace takes neither ALLOW SKEW nor RETAIN",
+                hint="its rows are the server's; leave it out",
+            )
     return stream
 
 
 def _take_time_column(cursor: Cursor, stream: CreateStream) -> str:
     begin = cursor.index
     wanted = cursor.name("the time column's name")
+    if not stream.columns:  # those of the data set, which are not known yet
+        return wanted
     types = {name.lower(): (name, sql) for name, sql in stream.columns}
     end, cursor.index = cursor.index, begin
     if wanted.lower() not in types:
@@ -109,7 +125,7 @@ def _take_kind(cursor: Cursor, source_kinds: Collection[str]) -> str:
     raise cursor.error_here(
         "SOURCE_NOT_AVAILABLE",
         f'there is no source of kind "{kind}"',
-        hint=did_you_mean(kind, source_kinds) or "create the stream without FROM and append to it",
+        hint=did_you_mean(kind, source_kinds, "create the stream without FROM and append to it"),
     )
 
 

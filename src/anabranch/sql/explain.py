@@ -139,7 +139,8 @@ def _value_text(key: str, value: Any) -> str:
     if isinstance(value, dict) and key in _NAMED:
         return ", ".join(name if name == sql.replace("`", "") else f"{sql} AS {name}" for name, sql in value.items())
     if isinstance(value, dict):
-        return ", ".join(f"{name} = {each}" for name, each in value.items())
+        return ", ".join(f"{name} = {_value_text(name, each)}" for name, each in value.items() if each not in ([], ()))
     if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
+        between = "; " if any(isinstance(each, dict) for each in value) else ", "
+        return between.join(_value_text("", each) for each in value)
     return str(value)

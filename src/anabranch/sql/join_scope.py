@@ -6,7 +6,7 @@ is planned like a query of one stream.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,7 +17,11 @@ from anabranch.errors import SqlError, did_you_mean
 from anabranch.operators.join.program import COMPLETENESS
 from anabranch.schema import ARRIVAL_COLUMN, TIME_TYPE, StreamSchema
 from anabranch.sql.columns import Scope, column
+from anabranch.sql.sources import Lookup, look_up, stream_name
 from anabranch.sql.tree import Select
+
+MOST_SOURCES = 16
+"""The streams one query can join."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +158,35 @@ class JoinScope(Scope):
         return self.select.error("COLUMN_NOT_FOUND", f'"{said}" is not a column of this join', node, hint=hint)
 
 
+def sources_of(select: Select, tables: Sequence[exp.Table], lookup: Lookup) -> tuple[Source, ...]:
+    """The streams of FROM, each under a name of its own."""
+    if len(tables) > MOST_SOURCES:
+        raise select.error(
+            "TOO_MANY_STREAMS",
+            f"a query joins at most {MOST_SOURCES} streams, this one {len(tables)}",
+            tables[MOST_SOURCES],
+            hint="join some of them in a CREATE STREAM … AS SELECT … first",
+        )
+    sources: list[Source] = []
+    for table in tables:
+        schema = look_up(select, table, lookup)
+        alias = table.alias or table.name
+        if any(each.alias.lower() == alias.lower() for each in sources):
+            raise select.error(
+                "SOURCE_EXISTS",
+                f'two streams of FROM are called "{alias}"',
+                table,
+                hint=f"give one of them another name: {stream_name(table)} AS …",
+            )
+        sources.append(Source(alias, stream_name(table), schema))
+    names = [each.full(name).lower() for each in sources for name in each.schema.names]
+    if len(set(names)) < len(names):
+        raise select.error(
+            "COLUMN_AMBIGUOUS", "columns of two streams have one name", tables[0], hint="use aliases without dots"
+        )
+    return tuple(sources)
+
+
 def listed(names: list[str], last: str = "and") -> str:
     """Names as a sentence has them.
 
@@ -170,7 +203,7 @@ def star_columns(scope: JoinScope, item: exp.Expr, star: exp.Star) -> list[tuple
     """
     if star.args.get("replace") or star.args.get("rename"):
         raise scope.select.error("NOT_IN_THE_LANGUAGE", "* can only be followed by EXCEPT", item)
-    chosen = scope.sources
+    chosen = scope.sources[: scope.visible]
     if isinstance(item, exp.Column):
         scope.name_of(item)
         chosen = tuple(each for each in chosen if each.alias.lower() == item.table.lower())

@@ -13,17 +13,15 @@ from sqlglot import exp
 
 from anabranch.errors import SqlError
 from anabranch.operators.window_join import WindowJoin, program_of
-from anabranch.schema import ARRIVAL_COLUMN, StreamSchema
+from anabranch.schema import StreamSchema
 from anabranch.sql.columns import column, conjuncts, joined, sql_of
-from anabranch.sql.join_scope import JoinScope, Source, listed, star_columns
+from anabranch.sql.join_answer import answer_of
+from anabranch.sql.join_scope import JoinScope, Source, listed, sources_of
 from anabranch.sql.join_windows import Constraint, windows_of
-from anabranch.sql.rows import Output, answer_schema, check_condition, check_names, output_name, spark_rest, star_of
-from anabranch.sql.sources import Lookup, look_up, plain_select, refuse_clauses, stream_name
+from anabranch.sql.rows import check_condition
+from anabranch.sql.sources import Lookup, plain_select, refuse_clauses
 from anabranch.sql.tree import Select
 from anabranch.sql.window_clause import Unit
-
-MOST_SOURCES = 16
-"""The streams one query can join."""
 
 _AS_A_STREAM = "make the join a stream with CREATE STREAM … AS SELECT … EMIT IN ORDER, and"
 _CLAUSES = {
@@ -91,39 +89,10 @@ class Join:
 def plan_join(select: Select, join: Join, tree: exp.Select) -> JoinPlan:
     """The operator of a join without aggregates, and the Spark SQL behind it where Arrow cannot do an expression."""
     _check_emit(select)
-    scope = join.scope.with_results()
-    outputs = _outputs(scope, tree)
-    stamp = next((out for out in outputs if out.value == column(ARRIVAL_COLUMN)), None)
-    if stamp is None:
-        stamp = Output(ARRIVAL_COLUMN, column(ARRIVAL_COLUMN), tree)
-        outputs.append(stamp)
-    check_names(scope, outputs, stamp)
+    found = answer_of(join.scope.with_results(), tree, join.rest)
     ordered = select.emit is not None and select.emit.kind == "IN ORDER"
-    if join.rest or not all(scope.can_compile(out.value) for out in outputs):
-        trees = [*(out.value for out in outputs), *join.rest]
-        used = {each.name for tree in trees for each in tree.find_all(exp.Column)}
-        raw = [name for name in scope.schema.names if name in used or name == ARRIVAL_COLUMN]
-        operator = join.operator(tuple((n, sql_of(column(n))) for n in raw), ARRIVAL_COLUMN, ordered=ordered)
-        return JoinPlan(operator, spark_rest(outputs, list(join.rest)), None, stamp.name)
-    columns = tuple((out.name, sql_of(out.value)) for out in outputs)
-    schema = answer_schema(scope, outputs, stamp.name, scope.schema.arrow)
-    return JoinPlan(join.operator(columns, stamp.name, ordered=ordered), None, schema, stamp.name)
-
-
-def _outputs(scope: JoinScope, tree: exp.Select) -> list[Output]:
-    outputs: list[Output] = []
-    aliases: dict[str, exp.Expr] = {}
-    for item in tree.expressions:
-        star = star_of(item)
-        if star is not None:
-            outputs.extend(Output(name, value, item) for name, value in star_columns(scope, item, star))
-            continue
-        value = scope.resolve(item.this if isinstance(item, exp.Alias) else item, aliases)
-        name = scope.spelled(item) if isinstance(item, exp.Column) else output_name(item, value)
-        outputs.append(Output(name, value, item))
-        if isinstance(item, exp.Alias):
-            aliases.setdefault(item.alias.lower(), value)
-    return outputs
+    operator = join.operator(found.columns, found.operator_time, ordered=ordered)
+    return JoinPlan(operator, found.residual_sql, found.schema, found.time)
 
 
 # -- what is joined ------------------------------------------------------------------------------
@@ -136,14 +105,7 @@ def read_join(select: Select, lookup: Lookup) -> tuple[Join, exp.Select]:
     for each in joins:
         _check_kind(select, each)
     tables = [tree.args["from_"].this, *(each.this for each in joins)]
-    if len(tables) > MOST_SOURCES:
-        raise select.error(
-            "TOO_MANY_STREAMS",
-            f"a query joins at most {MOST_SOURCES} streams, this one {len(tables)}",
-            tables[MOST_SOURCES],
-            hint="join some of them in a CREATE STREAM … AS SELECT … first",
-        )
-    sources = _sources(select, tables, lookup)
+    sources = sources_of(select, tables, lookup)
     if select.window is None and not select.pairs:
         raise _unbounded(select, sources, tables[1])
     refuse_clauses(select, tree, _CLAUSES)
@@ -180,27 +142,6 @@ def _check_kind(select: Select, join: exp.Join) -> None:
             hint=f"write ON a.{using[0].name} = b.{using[0].name}",
             keyword="USING",
         )
-
-
-def _sources(select: Select, tables: Sequence[exp.Table], lookup: Lookup) -> tuple[Source, ...]:
-    sources: list[Source] = []
-    for table in tables:
-        schema = look_up(select, table, lookup)
-        alias = table.alias or table.name
-        if any(each.alias.lower() == alias.lower() for each in sources):
-            raise select.error(
-                "SOURCE_EXISTS",
-                f'two streams of FROM are called "{alias}"',
-                table,
-                hint=f"give one of them another name: {stream_name(table)} AS …",
-            )
-        sources.append(Source(alias, stream_name(table), schema))
-    names = [each.full(name).lower() for each in sources for name in each.schema.names]
-    if len(set(names)) < len(names):
-        raise select.error(
-            "COLUMN_AMBIGUOUS", "columns of two streams have one name", tables[0], hint="use aliases without dots"
-        )
-    return tuple(sources)
 
 
 def _unbounded(select: Select, sources: Sequence[Source], place: exp.Expr) -> SqlError:

@@ -1,7 +1,7 @@
 """A SELECT asked once: Spark SQL over what the streams hold, with every stream behind a safe name.
 
 All of Spark's queries are allowed (joins, subqueries, ORDER BY…), over streams of the catalog only.
-A SELECT with a WINDOW is planned as a standing query, to be run over what the stream holds.
+A SELECT with a WINDOW or a MERGE JOIN is planned as a standing query, to be run over what the stream holds.
 """
 
 from __future__ import annotations
@@ -46,6 +46,11 @@ class OncePlan:
     streams: tuple[StreamUse, ...] = ()
     standing: StandingPlan | None = None
 
+    @property
+    def ended(self) -> bool:
+        """True if the streams count as ended: what waits for rows to come is answered, too."""
+        return self.select.merge is not None
+
     def explain(self) -> dict[str, Any]:
         if self.standing is not None:
             return self.standing.explain()
@@ -58,7 +63,7 @@ class OncePlan:
 
 def plan_once(select: Select, lookup: Lookup) -> OncePlan:
     """The plan of a SELECT that is asked once."""
-    if select.window is not None or select.pairs or is_combination(select):
+    if select.window is not None or select.pairs or select.merge is not None or is_combination(select):
         return OncePlan(select, None, standing=plan_standing(select, lookup))
     try:
         return _plan(select, lookup)

@@ -13,7 +13,7 @@ from typing import Literal
 from sqlglot.tokenizer_core import Token, TokenType
 
 from anabranch.errors import AnabranchError, did_you_mean
-from anabranch.sql.create_stream import take_clauses, take_columns
+from anabranch.sql.create_stream import SOURCE_KINDS, take_clauses, take_columns
 from anabranch.sql.cursor import Cursor, word
 from anabranch.sql.query_parser import parse_select
 from anabranch.sql.statements import (
@@ -50,7 +50,7 @@ LATER: dict[tuple[str, ...], str] = {
 """Statements that have their place but nothing behind them, and what to write instead."""
 
 
-def parse(text: str, source_kinds: Collection[str] = ()) -> list[Statement]:
+def parse(text: str, source_kinds: Collection[str] = SOURCE_KINDS) -> list[Statement]:
     """The statements of a text, separated by semicolons.
 
     `source_kinds` are the kinds of source a stream can be created FROM.
@@ -131,9 +131,10 @@ def _create(cursor: Cursor, source_kinds: Collection[str]) -> Statement:
     name = _take_new_name(cursor, "the stream's name")
     if cursor.words("AS"):
         return CreateStreamAs(name, _take_select(cursor), if_not_exists)
-    if not cursor.next_is("("):
+    if not cursor.next_is("(") and not cursor.next_is("FROM"):
         cursor.fail("expected (column TYPE, …) or AS SELECT …")
-    return take_clauses(cursor, CreateStream(name, take_columns(cursor), if_not_exists=if_not_exists), source_kinds)
+    columns = take_columns(cursor) if cursor.next_is("(") else ()
+    return take_clauses(cursor, CreateStream(name, columns, if_not_exists=if_not_exists), source_kinds)
 
 
 def _insert(cursor: Cursor) -> Statement:

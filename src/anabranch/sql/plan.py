@@ -1,6 +1,6 @@
 """A SELECT as a standing query: which operator runs it, and what is left to Spark SQL.
 
-A standing query reads one stream (a set operation two, a join several) and must be able to say, row
+A standing query reads one stream (a set operation two, a join or merge several) and must be able to say, row
 by row or window by window, that an answer is final. What cannot say so is refused here, with what to write
 instead.
 """
@@ -25,6 +25,7 @@ from anabranch.sql.hints import refuse_hints
 from anabranch.sql.join_aggregates import plan_join_aggregate
 from anabranch.sql.join_clauses import refuse_join_clauses
 from anabranch.sql.joins import plan_join, read_join
+from anabranch.sql.merges import plan_merge
 from anabranch.sql.rows import plan_rows
 from anabranch.sql.safety import check_tree
 from anabranch.sql.sources import IN_WINDOWS, KEYWORDS, Lookup, plain_select, refuse_clauses, scope_of
@@ -82,6 +83,8 @@ def too_large(select: Select) -> SqlError:
 
 def _plan(select: Select, lookup: Lookup) -> StandingPlan:
     check_tree(select, standing=True)
+    if select.merge is not None:
+        return _plan_merge(select, lookup)
     if is_combination(select):
         return _plan_combination(select, lookup)
     if is_join(select):
@@ -118,6 +121,12 @@ def _plan_join(select: Select, lookup: Lookup) -> StandingPlan:
         return StandingPlan(select, stream, plan.operator, None, plan.schema, plan.time, None)
     found = plan_join(select, join, tree)
     return StandingPlan(select, stream, found.operator, found.residual_sql, found.schema, found.time, None)
+
+
+def _plan_merge(select: Select, lookup: Lookup) -> StandingPlan:
+    plan = plan_merge(select, lookup)
+    stream = plan.operator.sources[0][1]
+    return StandingPlan(select, stream, plan.operator, plan.residual_sql, plan.schema, plan.time, None)
 
 
 def _plan_combination(select: Select, lookup: Lookup) -> StandingPlan:

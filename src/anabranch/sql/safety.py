@@ -26,6 +26,9 @@ OWN_FUNCTIONS = ("getsecond", "getminute", "gethour", "getday")
 OWN_AGGREGATES = {"quantile": "percentile", "approx_median": "percentile_approx"}
 """Aggregates that Spark has under another name."""
 
+WITHIN = "within"
+"""A condition of MERGE JOIN … ON; it is planned, and no expression can hold it."""
+
 NOT_REPEATABLE = frozenset(
     {"rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "now", "curdate", "unix_timestamp"}
     | {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
@@ -155,6 +158,15 @@ def called(node: exp.Expr) -> str:
 def _check_function(select: Select, node: exp.Func, standing: bool) -> None:
     name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
     known = called(node) or ("" if isinstance(node, exp.Anonymous) else name.lower())
+    if known == WITHIN:
+        if select.merge is None or node.find_ancestor(exp.Join) is None:
+            raise select.error(
+                "FUNCTION_NOT_ALLOWED",
+                "within(…) can only stand in the ON of MERGE JOIN",
+                node,
+                hint="write MERGE JOIN … ON within(…), or elsewhere abs(x - y) <= tolerance",
+            )
+        return
     if isinstance(node, exp.Anonymous) and known not in {*OWN_FUNCTIONS, *OWN_AGGREGATES} | functions():
         raise _function_error(select, name, node)
     if known in SESSION_NAMES:

@@ -51,10 +51,11 @@ def take_shedding(cursor: Cursor) -> Shedding:
         raise error_at(
             "SYNTAX_ERROR", "shed says what to let go, but not when", cursor.text, start, hint="add memory = '64 MB'"
         )
-    return Shedding(_bytes(found["memory"], cursor.text), _shed(found.get("shed"), cursor.text), start)
+    return Shedding(bytes_of(found["memory"], cursor.text), _shed(found.get("shed"), cursor.text), start)
 
 
-def _bytes(token: Token, text: str) -> int:
+def bytes_of(token: Token, text: str) -> int:
+    """A size of memory: a number of bytes, or text such as '64 MB'."""
     match = _SIZE.fullmatch(token.text) if token.token_type in (TokenType.STRING, TokenType.NUMBER) else None
     size = 0
     if match is not None:

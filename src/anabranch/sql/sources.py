@@ -119,7 +119,8 @@ def _refuse_aggregates_in_where(select: Select, tree: exp.Select) -> None:
         found = next((node for node in condition.walk() if aggregate_name(node)), None) if condition else None
         if found is not None:
             what = "WHERE" if condition is where else "ON"
-            raise select.error("AGGREGATE_MISPLACED", f"{what} cannot hold an aggregate", found, hint="use HAVING")
+            hint = "use HAVING" if select.merge is None else "aggregate in a CREATE STREAM … AS SELECT … before"
+            raise select.error("AGGREGATE_MISPLACED", f"{what} cannot hold an aggregate", found, hint=hint)
 
 
 def refuse_clauses(select: Select, tree: exp.Select, clauses: Mapping[str, tuple[str, str]]) -> None:

@@ -149,7 +149,7 @@ class Syntax(NamedTuple):
 STATEMENTS: tuple[Syntax, ...] = (
     Syntax(
         "CREATE STREAM",
-        "CREATE STREAM [IF NOT EXISTS] name (column TYPE, …) [FROM kind] [TIMESTAMP BY column] "
+        "CREATE STREAM [IF NOT EXISTS] name (column TYPE, …) [FROM dataspace] [TIMESTAMP BY column] "
         "[ALLOW SKEW INTERVAL …] [RETAIN INTERVAL …] [OPTIONS (key 'value', …)]",
         "declares a stream; without TIMESTAMP BY its rows are stamped on arrival",
         CreateStream,
@@ -174,10 +174,11 @@ STATEMENTS: tuple[Syntax, ...] = (
     ),
     Syntax(
         "SELECT",
-        "SELECT … FROM stream [, stream …] [WINDOW = size [SLIDE step] | WINDOW(a, b) = size [AND …]] [WHERE …] "
+        "SELECT … FROM stream [, stream … | MERGE JOIN stream ON within(…) [WITH (…)]] "
+        "[WINDOW = size [SLIDE step] | WINDOW(a, b) = size [AND …]] [WHERE …] "
         "[GROUP BY …] [HAVING …] [ORDER BY …] [LIMIT n] [WITH (memory = size, shed = 'random')] "
         "[EMIT CHANGES | EMIT FINAL | EMIT IN ORDER | EMIT EVERY INTERVAL …]",
-        "asks once, over what the streams hold; without WINDOW all of Spark SQL's queries are allowed",
+        "asks once, over what the streams hold; without WINDOW and MERGE all of Spark SQL's queries are allowed",
         SelectOnce,
     ),
     Syntax("SUBSCRIBE TO", "SUBSCRIBE TO query [FROM number]", "shows answers as they come", Subscribe),

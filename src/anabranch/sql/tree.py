@@ -65,6 +65,30 @@ class Shedding:
 
 
 @dataclass(frozen=True)
+class MergeOptions:
+    """`WITH (…)` of MERGE JOIN; `every` is in microseconds, None where only a full step makes a round."""
+
+    algorithm: Literal["cgm", "rtm"] = "cgm"
+    policy: Literal["first", "nearest", "all"] = "first"
+    window: int = 5000
+    step: int = 1000
+    every: int | None = 1_000_000
+    delta: float | None = None
+    over: int = 20
+    memory: int = 64 << 20
+    remainder: Literal["rest", "difference"] = "rest"
+    start: int | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Merging:
+    """The MERGE JOINs of a SELECT: where each MERGE stands, and the options of all."""
+
+    starts: tuple[int, ...]
+    options: MergeOptions = MergeOptions()
+
+
+@dataclass(frozen=True)
 class Emit:
     """`EMIT CHANGES`, `FINAL`, `IN ORDER` or `EVERY INTERVAL …` at the end of a query; `every` is in microseconds."""
 
@@ -85,6 +109,7 @@ class Side:
     hints: tuple[Hint, ...] = ()
     pairs: tuple[Pair, ...] = ()
     shedding: Shedding | None = None
+    merge: Merging | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -129,6 +154,10 @@ class Select:
     @property
     def shedding(self) -> Shedding | None:
         return next((side.shedding for side in self.sides if side.shedding is not None), None)
+
+    @property
+    def merge(self) -> Merging | None:
+        return next((side.merge for side in self.sides if side.merge is not None), None)
 
     @property
     def every(self) -> int | None:

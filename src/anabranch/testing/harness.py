@@ -14,10 +14,11 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from anabranch.dataspace.opening import open_stream
 from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.offset import MIN_TIME, Offset
 from anabranch.log.stream import StreamInfo
@@ -28,6 +29,9 @@ from anabranch.schema import StreamSchema
 from anabranch.settings import Settings
 from anabranch.testing.clock import ManualClock
 from anabranch.testing.memory_log import MemoryLog
+
+if TYPE_CHECKING:
+    from anabranch.dataspace.opening import Reader
 
 
 class ContractBroken(AssertionError):
@@ -115,8 +119,8 @@ class OperatorHarness:
     # -- faults --------------------------------------------------------------------------------
 
     def forget(self) -> None:
-        """Lose the scratch, on disk and what the process remembers of it."""
-        self._move_scratch(copy=False)
+        """Lose the scratch, on disk and what the process remembers of it; where that is state, only the latter."""
+        self._move_scratch(copy=self.operator.scratch_is_state)
 
     def restart(self) -> None:
         """Go on as a new process would: the operator from its JSON, the scratch from copies of its files."""
@@ -139,6 +143,8 @@ class OperatorHarness:
         readers = {name: log.worker() for name, log in self._logs.items()}
         inputs = Inputs(readers, str(self.scratch))
         answer = run_batch(self.operator, inputs, start, end, parallelism)
+        if inputs.work.merges:  # they count from the beginning
+            self.work.merges = []
         self.work.add(inputs.work)
         return answer
 
@@ -245,9 +251,9 @@ class Workers:
     """
 
     def __init__(self, storage: Storage, count: int = 2) -> None:
-        self._readers = [StreamReader(storage) for _ in range(count)]
+        self._readers = [open_stream(storage) for _ in range(count)]
 
-    def next(self) -> StreamReader:
+    def next(self) -> Reader:
         self._readers.append(self._readers.pop(0))
         return self._readers[-1]
 

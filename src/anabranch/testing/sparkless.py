@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from anabranch.clock import Clock
 from anabranch.database import Database
+from anabranch.dataspace.opening import open_stream
 from anabranch.errors import AnabranchError
-from anabranch.log import Storage, StreamReader
+from anabranch.log import Storage
 from anabranch.log.offset import Offset
 from anabranch.operators import operator_from_json
 from anabranch.operators.base import Inputs, Work
@@ -100,7 +101,7 @@ class LocalEngine:
 
     def read_once(self, options: SourceOptions) -> pa.Table:
         end = {name: Offset(*offset) for name, offset in options.ends.items()}
-        readers = {name: StreamReader(Storage(path)) for name, path in options.streams.items()}
+        readers = {name: open_stream(Storage(path)) for name, path in options.streams.items()}
         for reader in readers.values():
             reader.refresh()
         start = {name: Offset(reader.first_row()) for name, reader in readers.items()}
@@ -147,7 +148,7 @@ class LocalRunning:
     ) -> None:
         self._options = options
         self._operator = operator_from_json(options.operator)
-        self._readers = {name: StreamReader(Storage(path)) for name, path in options.streams.items()}
+        self._readers = {name: open_stream(Storage(path)) for name, path in options.streams.items()}
         self._workers = {name: Workers(Storage(path)) for name, path in options.streams.items()}
         self._checkpoint = checkpoint
         self._on_batch = on_batch

@@ -1,0 +1,167 @@
+"""The merge alone: from two Parquet files to merged records, sorting and all, and its kernel over arrays.
+
+On one core everything runs in one thread, and time is processor time. Against other engines time is by the clock, and
+reading and gathering columns use as many threads as pyarrow takes; the merge itself has one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import parquet
+
+from anabranch.kernels.merge import CONTROLS, FIRST, NEVER, REACHED, ROUNDS, SIZE, STEP, merge_groups
+from anabranch.log.offset import MIN_TIME
+from benchmarks.harness import Bar, Report, check, median, say
+from benchmarks.merge_data import TOLERANCE, Disorder, MergeFeed, keys_of
+from benchmarks.merge_paper import SHARES
+from benchmarks.peers.job import Job, Said
+from benchmarks.window_join_data import Answer, Ints, answer_of
+from benchmarks.window_join_peers import Missing, Peers
+
+STORED = {"compression": "none", "use_dictionary": False}
+"""Doubles of which no two are equal: neither helps. With pyarrow's defaults it is a figure of its own."""
+ENGINES: dict[str, float | None] = {"polars": 1.3, "pandas": None, "duckdb": None}
+"""What we must be times as fast as, where there is a bar."""
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Places of records that were merged, and in how many rounds."""
+
+    left: Ints
+    right: Ints
+    rounds: int
+
+
+def merge(
+    keys: Sequence[NDArray[np.float64]],
+    window: int,
+    step: int,
+    times: Sequence[Ints] | None = None,
+    every: int = 0,
+    known: int = NEVER,
+) -> Merged:
+    """Merge two streams; without times, in lockstep as the paper does, each record at the time of its number."""
+    sides = []
+    for i in (0, 1):
+        rows = np.arange(len(keys[i]))
+        at = rows if times is None else times[i]
+        usable, met = np.ones(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
+        sides += [np.array([0, len(rows)]), np.zeros(1, np.int64), keys[i].reshape(1, -1), usable, at, rows, met]
+    control = np.zeros((1, CONTROLS), np.int64)
+    control[0, [SIZE, STEP, REACHED]] = window, step, MIN_TIME
+    rings = np.zeros((1, 20, 3), np.int64)
+    found, *_ = merge_groups(
+        *sides, np.array([TOLERANCE]), FIRST, every, known, False, False, control, rings, 0.0, window, 1
+    )
+    return Merged(found[0], found[1], int(control[0, ROUNDS]))
+
+
+def match_percent(feed: MergeFeed, window: int, step: int) -> float:
+    """How many of the records are merged."""
+    return 100 * len(merge([keys_of(feed.table(i)) for i in (0, 1)], window, step).left) / feed.rows
+
+
+def merge_files(files: Sequence[Path], window: int, step: int, *, threads: bool) -> pa.Table:
+    """The records of two Parquet files, merged: all columns of both."""
+    tables = [parquet.read_table(file, use_threads=threads) for file in files]
+    merged = merge([keys_of(table) for table in tables], window, step)
+    if threads:
+        left, right = (t.take(pa.array(at)) for t, at in zip(tables, (merged.left, merged.right), strict=True))
+    else:
+        left, right = (_taken(t, at) for t, at in zip(tables, (merged.left, merged.right), strict=True))
+    return pa.table([*left.columns, *right.columns], names=[*left.column_names, *(f"{n}_b" for n in right.column_names)])
+
+
+def _taken(table: pa.Table, places: Ints) -> pa.Table:
+    """The same as `take`, which would use threads for the columns."""
+    return pa.table([column.take(pa.array(places)) for column in table.columns], names=table.column_names)
+
+
+def measure(rows: int, window: int, rounds: int, root: Path, peers: Peers, report: Report) -> None:
+    """2 % out of order, against what others have for it."""
+    feed = MergeFeed(rows, Disorder(SHARES[0], 4.25 * window))
+    folder, packed = root / "merge", root / "packed"
+    for place, stored in ((folder, STORED), (packed, {})):
+        place.mkdir()
+        for i, name in enumerate("ab"):
+            parquet.write_table(feed.table(i), place / f"{name}.parquet", **stored)
+    theirs = _ask(feed, folder, rounds, peers, report)
+    step = window // 5
+    one = [_timed(folder, window, step, feed.all_merged, one_core=True) for _ in range(1 + rounds)][1:]
+    report.add("merge_on_one_core", median(one), "records/s", bar=Bar(20e6, "at least"))
+    ours = [_timed(folder, window, step, feed.all_merged) for _ in range(1 + rounds)][1:]
+    say(f"merging Parquet: {median(one):,.0f} records/s on one core, {median(ours):,.0f} by the clock")
+    report.add("merge_from_parquet", median(ours), "records/s")
+    report.add("merge_from_packed_parquet", median(_timed(packed, window, step, feed.all_merged) for _ in ours), "records/s")
+    for name, bar in ENGINES.items():
+        if name in theirs:
+            limit = None if bar is None else Bar(bar, "at least")
+            fastest = theirs[name].rows / min(theirs[name].seconds)
+            report.add(f"merge_against_{name}", median(ours), "records/s", peer=fastest, bar=limit)
+    report.notes["merge_milliseconds_on_one_core"] = _parts(folder, window, step, rounds)
+    _disorder_cost(rows, window, step, rounds, report)
+
+
+def _ask(feed: MergeFeed, folder: Path, rounds: int, peers: Peers, report: Report) -> dict[str, Said]:
+    found, notes = {}, report.notes.setdefault("peers", {})
+    for name in ENGINES:
+        job = Job(str(folder), 2 * feed.rows, 0, TOLERANCE, rounds=max(rounds, 3))
+        said = peers.ask(f"{name}_asof", job, feed.all_merged)
+        if isinstance(said, Missing):
+            notes[name] = f"missing: {said.reason}"
+        else:
+            found[name] = said
+            notes[name] = f"{said.version}, {said.rows:,} records, {said.measured}"
+    return found
+
+
+def _timed(folder: Path, window: int, step: int, expected: Answer, *, one_core: bool = False) -> float:
+    """Records/s, the answer checked."""
+    clock = time.process_time if one_core else time.perf_counter
+    files = [folder / "a.parquet", folder / "b.parquet"]
+    began = clock()
+    table = merge_files(files, window, step, threads=not one_core)
+    seconds = clock() - began
+    got = answer_of([table.column("id"), table.column("id_b")])
+    check(got == expected, f"the merge of two files answered {got}, not {expected}")
+    return 2 * table.num_rows / seconds
+
+
+def _parts(folder: Path, window: int, step: int, rounds: int) -> dict[str, float]:
+    """What dominates on one core: milliseconds of reading, of the kernel, and of gathering columns."""
+    taken: dict[str, list[float]] = {}
+    for _ in range(rounds + 1):
+        marks = [time.process_time()]
+        tables = [parquet.read_table(folder / f"{name}.parquet", use_threads=False) for name in "ab"]
+        keys = [keys_of(table) for table in tables]
+        marks.append(time.process_time())
+        merged = merge(keys, window, step)
+        marks.append(time.process_time())
+        for table, places in zip(tables, (merged.left, merged.right), strict=True):
+            _taken(table, places)
+        marks.append(time.process_time())
+        for part, seconds in zip(("read Parquet", "merge", "gather columns"), np.diff(marks), strict=True):
+            taken.setdefault(part, []).append(float(seconds))
+    return {part: round(1000 * min(seconds), 1) for part, seconds in taken.items()}
+
+
+def _disorder_cost(rows: int, window: int, step: int, rounds: int, report: Report) -> None:
+    """What the kernel takes for records that are 2 % out of order, over what it takes for records in order."""
+    files = [MergeFeed(rows, Disorder(share, 4.25 * window)) for share in (0.0, SHARES[0])]
+    keys = [[keys_of(feed.table(i)) for i in (0, 1)] for feed in files]
+    taken: list[list[float]] = [[], []]
+    for _ in range(rounds + 1):
+        for seconds, each in zip(taken, keys, strict=True):
+            began = time.process_time()
+            merge(each, window, step)
+            seconds.append(time.process_time() - began)
+    report.add("merge_kernel", 2 * rows / min(taken[1]), "records/s")
+    report.add("merge_kernel_in_order", 2 * rows / min(taken[0]), "records/s")

@@ -1,0 +1,31 @@
+"""Plans of queries, with what the catalog knows of the streams they read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from anabranch.catalog.catalog import Catalog
+from anabranch.log.stream import DATASPACE
+from anabranch.operators.merge.range_operator import RangeMerge
+from anabranch.sql.once import OncePlan, plan_once
+from anabranch.sql.plan import StandingPlan, plan_standing
+from anabranch.sql.tree import Select
+
+
+def plan_query(select: Select, catalog: Catalog) -> StandingPlan:
+    """The plan of a standing query."""
+    return _placed(plan_standing(select, catalog.schema), catalog)
+
+
+def plan_question(select: Select, catalog: Catalog) -> OncePlan:
+    """The plan of a SELECT that is asked once."""
+    plan = plan_once(select, catalog.schema)
+    return plan if plan.standing is None else replace(plan, standing=_placed(plan.standing, catalog))
+
+
+def _placed(plan: StandingPlan, catalog: Catalog) -> StandingPlan:
+    """Range queries on a data server are about what it holds; it is not waited for."""
+    operator = plan.operator
+    if not isinstance(operator, RangeMerge) or catalog.stream(operator.sources[1][1]).origin != DATASPACE:
+        return plan
+    return replace(plan, operator=replace(operator, waits=False))

@@ -1,0 +1,87 @@
+"""What a data set is made of: numbered rows that never change, and of which there may be more later."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anabranch.dataspace.columns import key_numbers
+from anabranch.log.offset import Offset
+
+_CLUSTER = 1 << 17
+"""Rows no further apart than this are fetched together."""
+_SCAN = 1 << 20
+
+
+class Rows(Protocol):
+    """Numbered rows from somewhere; safe to use from several threads."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Columns that cannot be served."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """Differs once row numbers mean other rows."""
+        ...
+
+    @property
+    def time_column(self) -> str | None:
+        """The column that is known to be the rows' time, in order."""
+        ...
+
+    def first(self) -> int:
+        """The number of the oldest row that is there."""
+        ...
+
+    def end(self) -> Offset:
+        """How far they have come; with MIN_TIME where rows must be looked at to know the time."""
+        ...
+
+    def read(self, start: int, end: int, columns: list[str]) -> pa.Table:
+        """Rows start ≤ n < end, mapped where possible."""
+        ...
+
+    def extent(self, column: str, start: int, end: int) -> tuple[float, float] | None:
+        """The least and the greatest of a key column's values, None if there are none."""
+        ...
+
+
+def scanned_extent(rows: Rows, column: str, start: int, end: int) -> tuple[float, float] | None:
+    """The extent of a column found by looking at every row."""
+    found: tuple[float, float] | None = None
+    for at in range(start, end, _SCAN):
+        numbers = key_numbers(rows.read(at, min(at + _SCAN, end), [column]).column(0))
+        numbers = numbers[~np.isnan(numbers)]
+        if len(numbers):
+            found = wider(found, (float(numbers.min()), float(numbers.max())))
+    return found
+
+
+def wider(one: tuple[float, float] | None, other: tuple[float, float] | None) -> tuple[float, float] | None:
+    """The extent around two."""
+    if one is None or other is None:
+        return one or other
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+def take(rows: Rows, numbers: NDArray[np.int64], columns: list[str]) -> pa.Table:
+    """Rows by their ascending numbers; only the parts that hold them are looked at."""
+    batches: list[pa.RecordBatch] = []
+    breaks = np.flatnonzero(np.diff(numbers // _CLUSTER)) + 1
+    for cluster in np.split(numbers, breaks) if len(numbers) else []:
+        begin = int(cluster[0])
+        for batch in rows.read(begin, int(cluster[-1]) + 1, columns).to_batches():
+            wanted = cluster[np.searchsorted(cluster, begin) : np.searchsorted(cluster, begin + batch.num_rows)]
+            if len(wanted):
+                batches.append(batch.take(pa.array(wanted - begin)))
+            begin += batch.num_rows
+    schema = pa.schema([rows.schema.field(name) for name in columns])
+    return pa.Table.from_batches(batches, schema)

@@ -1,0 +1,327 @@
+"""Partners within a tolerance, in two windows that are sorted by their keys.
+
+Keys are matrices with one row for each key; windows are lists of places (columns of the matrix), in
+order. Two records agree if each of their keys does within its tolerance. Pairs are given as positions
+in the windows, in the order of the first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anabranch.kernels.compiled import compiled
+from anabranch.kernels.nearly_sorted import sort_fully
+
+
+@compiled
+def agree(keys_a, a, keys_b, b, tolerance):  # type: ignore[no-untyped-def]
+    """Whether two records are within tolerance in every key."""
+    for k in range(len(tolerance)):  # noqa: SIM110  (all() is slower, compiled)
+        if abs(keys_a[k, a] - keys_b[k, b]) > tolerance[k]:
+            return False
+    return True
+
+
+@compiled
+def distance(keys_a, a, keys_b, b, tolerance):  # type: ignore[no-untyped-def]
+    """How far apart two records are: the largest difference of a key, in tolerances."""
+    most = 0.0
+    for k in range(len(tolerance)):
+        if tolerance[k] > 0:
+            most = max(most, abs(keys_a[k, a] - keys_b[k, b]) / tolerance[k])
+    return most
+
+
+@compiled
+def most_selective(keys, window, count, tolerance):  # type: ignore[no-untyped-def]
+    """The key whose tolerance is the smallest part of what the window spans: partners are searched by it."""
+    best, least = 0, np.inf
+    for k in range(len(tolerance)):
+        low, high = np.inf, -np.inf
+        for i in range(count):
+            low = min(low, keys[k, window[i]])
+            high = max(high, keys[k, window[i]])
+        part = tolerance[k] / (high - low) if high > low else np.inf
+        if part < least:
+            best, least = k, part
+    return best
+
+
+@compiled
+def ordered_by(keys, window, count, key):  # type: ignore[no-untyped-def]
+    """Positions of the window in the order of one key, and that key."""
+    values, order, unordered = np.empty(count, np.float64), np.empty(count, np.int64), np.empty((1, count), np.float64)
+    for i in range(count):
+        order[i] = i
+        unordered[0, i] = keys[key, window[i]]
+    if key != 0:
+        sort_fully(unordered, order, count)
+    for i in range(count):
+        values[i] = unordered[0, order[i]]
+    return order, values
+
+
+@compiled
+def first_near(values, count, value, tolerance):  # type: ignore[no-untyped-def]
+    """The first of sorted values that is not more than the tolerance below `value`."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] < value and value - values[middle] > tolerance:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def match_first_by_cursors(keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance, out_a, out_b):  # type: ignore[no-untyped-def]
+    """Two cursors go through windows with one key (M. Mazzucco et al., 2002, §4.1); gives the number of pairs."""
+    i, j, found = 0, 0, 0
+    while i < count_a and j < count_b:
+        x, y = keys_a[0, window_a[i]], keys_b[0, window_b[j]]
+        if abs(x - y) > tolerance:
+            if x < y:
+                i += 1
+            else:
+                j += 1
+            continue
+        out_a[found], out_b[found] = i, j
+        found += 1
+        i += 1
+        while i < count_a and keys_a[0, window_a[i]] - x <= tolerance:
+            i += 1
+        j += 1
+        while j < count_b and keys_b[0, window_b[j]] - y <= tolerance:
+            j += 1
+    return found
+
+
+@compiled
+def pass_over(keys, window, count, order, values, key, at, tolerance, passed):  # type: ignore[no-untyped-def]
+    """Mark the records of a window that agree with one of its own."""
+    value = keys[key, window[at]]
+    i = first_near(values, count, value, tolerance[key])
+    while i < count and abs(values[i] - value) <= tolerance[key]:
+        if agree(keys, window[order[i]], keys, window[at], tolerance):
+            passed[order[i]] = True
+        i += 1
+
+
+@compiled
+def match_first(keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance, out_a, out_b):  # type: ignore[no-untyped-def]
+    """What the cursors do, for any number of keys: a record merges with the first that agrees.
+
+    Records that agree with one of their own window that has merged are passed over, as the cursors do.
+    """
+    key = most_selective(keys_b, window_b, count_b, tolerance)
+    order_a, values_a = ordered_by(keys_a, window_a, count_a, key)
+    order_b, values_b = ordered_by(keys_b, window_b, count_b, key)
+    passed_a, passed_b = np.zeros(count_a, np.bool_), np.zeros(count_b, np.bool_)
+    found = 0
+    for i in range(count_a):
+        if passed_a[i]:
+            continue
+        value = keys_a[key, window_a[i]]
+        partner = count_b
+        j = first_near(values_b, count_b, value, tolerance[key])
+        while j < count_b and abs(values_b[j] - value) <= tolerance[key]:
+            at = order_b[j]
+            if at < partner and not passed_b[at] and agree(keys_a, window_a[i], keys_b, window_b[at], tolerance):
+                partner = at
+                if key == 0:
+                    break
+            j += 1
+        if partner < count_b:
+            out_a[found], out_b[found] = i, partner
+            found += 1
+            pass_over(keys_a, window_a, count_a, order_a, values_a, key, i, tolerance, passed_a)
+            pass_over(keys_b, window_b, count_b, order_b, values_b, key, partner, tolerance, passed_b)
+    return found
+
+
+@compiled
+def nearest_free(keys_a, a, keys_b, window_b, rows_b, count_b, order_b, values_b, key, tolerance, taken, front):  # type: ignore[no-untyped-def]
+    """The nearest record that agrees and is not taken, and how far it is; -1 if there is none."""
+    value = keys_a[key, a]
+    best, least = -1, np.inf
+    j = first_near(values_b, count_b, value, tolerance[key])
+    while j < count_b and abs(values_b[j] - value) <= tolerance[key]:
+        at = order_b[j]
+        b = window_b[at]
+        if not taken[at] and keys_b[0, b] <= front and agree(keys_a, a, keys_b, b, tolerance):
+            far = distance(keys_a, a, keys_b, b, tolerance)
+            if far < least or (far == least and rows_b[b] < rows_b[window_b[best]]):
+                best, least = at, far
+        j += 1
+    return best, least
+
+
+@compiled
+def merge_undisputed(keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance, front, merged, taken):  # type: ignore[no-untyped-def]
+    """Merge records with one key that agree with each other and with nobody else: most of them, mostly."""
+    j = 0
+    for i in range(count_a):
+        x = keys_a[0, window_a[i]]
+        while j < count_b and x - keys_b[0, window_b[j]] > tolerance:
+            j += 1
+        if x > front or j == count_b:
+            return
+        y = keys_b[0, window_b[j]]
+        if y > front or abs(x - y) > tolerance:
+            continue
+        if j + 1 < count_b and keys_b[0, window_b[j + 1]] - x <= tolerance:
+            continue
+        if i > 0 and y - keys_a[0, window_a[i - 1]] <= tolerance:
+            continue
+        if i + 1 < count_a and abs(keys_a[0, window_a[i + 1]] - y) <= tolerance:
+            continue
+        merged[i], taken[j] = j, True
+
+
+@compiled
+def match_nearest(  # type: ignore[no-untyped-def]
+    keys_a, rows_a, window_a, count_a, keys_b, rows_b, window_b, count_b, tolerance, front, out_a, out_b
+):
+    """The closest pair merges first, then the closest of the rest; ties go to those that came first.
+
+    Records whose first key is beyond `front` wait. A heap holds the nearest free partner of each
+    record; if another has taken it meanwhile, the next nearest is searched.
+    """
+    key = most_selective(keys_b, window_b, count_b, tolerance)
+    order_b, values_b = ordered_by(keys_b, window_b, count_b, key)
+    taken = np.zeros(count_b, np.bool_)
+    partner = np.full(count_a, -1, np.int64)
+    far = np.empty(count_a, np.float64)
+    heap = np.empty(count_a, np.int64)
+    merged = np.full(count_a, -1, np.int64)
+    if len(tolerance) == 1:
+        merge_undisputed(keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance[0], front, merged, taken)
+    size = 0
+    for i in range(count_a):
+        if keys_a[0, window_a[i]] > front or merged[i] >= 0:
+            continue
+        best, least = nearest_free(
+            keys_a, window_a[i], keys_b, window_b, rows_b, count_b, order_b, values_b, key, tolerance, taken, front
+        )
+        if best >= 0:
+            partner[i], far[i] = best, least
+            heap[size] = i
+            size += 1
+            rise(heap, size - 1, far, rows_a, window_a)
+    while size > 0:
+        i = heap[0]
+        if taken[partner[i]]:
+            best, least = nearest_free(
+                keys_a, window_a[i], keys_b, window_b, rows_b, count_b, order_b, values_b, key, tolerance, taken, front
+            )
+            partner[i], far[i] = best, least
+            if best < 0:
+                size -= 1
+                heap[0] = heap[size]
+        else:
+            merged[i] = partner[i]
+            taken[partner[i]] = True
+            size -= 1
+            heap[0] = heap[size]
+        sink(heap, size, far, rows_a, window_a)
+    found = 0
+    for i in range(count_a):
+        if merged[i] >= 0:
+            out_a[found], out_b[found] = i, merged[i]
+            found += 1
+    return found
+
+
+@compiled
+def is_closer(i, j, far, rows_a, window_a):  # type: ignore[no-untyped-def]
+    return far[i] < far[j] or (far[i] == far[j] and rows_a[window_a[i]] < rows_a[window_a[j]])
+
+
+@compiled
+def rise(heap, at, far, rows_a, window_a):  # type: ignore[no-untyped-def]
+    while at > 0:
+        above = (at - 1) >> 1
+        if not is_closer(heap[at], heap[above], far, rows_a, window_a):
+            return
+        heap[at], heap[above] = heap[above], heap[at]
+        at = above
+
+
+@compiled
+def sink(heap, size, far, rows_a, window_a):  # type: ignore[no-untyped-def]
+    at = 0
+    while True:
+        least = at
+        for below in (2 * at + 1, 2 * at + 2):
+            if below < size and is_closer(heap[below], heap[least], far, rows_a, window_a):
+                least = below
+        if least == at:
+            return
+        heap[at], heap[least] = heap[least], heap[at]
+        at = least
+
+
+@compiled
+def put_in_order(numbers, begin, end):  # type: ignore[no-untyped-def]
+    """Sort a short piece of a list."""
+    for i in range(begin + 1, end):
+        number, at = numbers[i], i
+        while at > begin and number < numbers[at - 1]:
+            numbers[at] = numbers[at - 1]
+            at -= 1
+        numbers[at] = number
+
+
+@compiled
+def match_all(keys_a, window_a, count_a, old_a, keys_b, window_b, count_b, old_b, tolerance):  # type: ignore[no-untyped-def]
+    """All pairs that agree and are not both old: places below `old_a` and `old_b` have met before."""
+    fresh_b = np.empty(count_b, np.int64)
+    fresh = 0
+    for j in range(count_b):
+        if window_b[j] >= old_b:
+            fresh_b[fresh] = j
+            fresh += 1
+    key = most_selective(keys_b, window_b, count_b, tolerance)
+    order_b, values_b = ordered_by(keys_b, window_b, count_b, key)
+    order_f, values_f = np.empty(fresh, np.int64), np.empty(fresh, np.float64)
+    n = 0
+    for j in range(count_b):
+        if window_b[order_b[j]] >= old_b:
+            order_f[n], values_f[n] = order_b[j], values_b[j]
+            n += 1
+    out_a, out_b = np.empty(1024, np.int64), np.empty(1024, np.int64)
+    found = 0
+    for i in range(count_a):
+        is_new = window_a[i] >= old_a
+        order = order_b if is_new else order_f
+        values = values_b if is_new else values_f
+        size = len(values)
+        value = keys_a[key, window_a[i]]
+        begin = found
+        j = first_near(values, size, value, tolerance[key])
+        while j < size and abs(values[j] - value) <= tolerance[key]:
+            if agree(keys_a, window_a[i], keys_b, window_b[order[j]], tolerance):
+                if found == len(out_a):
+                    more_a, more_b = np.empty(2 * found, np.int64), np.empty(2 * found, np.int64)
+                    for n in range(found):
+                        more_a[n], more_b[n] = out_a[n], out_b[n]
+                    out_a, out_b = more_a, more_b
+                out_a[found], out_b[found] = i, order[j]
+                found += 1
+            j += 1
+        if key != 0:
+            put_in_order(out_b, begin, found)
+    return out_a[:found], out_b[:found]
+
+
+@compiled
+def take_each_once(order, left, right, size_left, size_right):  # type: ignore[no-untyped-def]
+    """Of pairs, taken in an order, those whose records are both still free; ascending."""
+    free_left, free_right = np.ones(size_left, np.bool_), np.ones(size_right, np.bool_)
+    taken = np.zeros(len(order), np.bool_)
+    for i in order:
+        if free_left[left[i]] and free_right[right[i]]:
+            free_left[left[i]], free_right[right[i]] = False, False
+            taken[i] = True
+    return np.flatnonzero(taken)

@@ -1,0 +1,322 @@
+"""The rounds of an ε,δ-merge of two streams (M. Mazzucco et al., 2002, §3 and §4.1).
+
+Each of the two streams has a window of at most N records, sorted by key. A round takes new records
+into both, in place of those that merged before and then of the first ones, and merges what agrees.
+Both streams are read up to the same time, so the one that runs ahead waits. Groups are merged apart
+from each other; each is a piece of the arrays: its window, in order, then what is not read yet.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anabranch.kernels.compiled import compiled
+from anabranch.kernels.matching import match_all, match_first, match_first_by_cursors, match_nearest
+from anabranch.kernels.nearly_sorted import merge_sorted, split_nearly_sorted
+
+FIRST, NEAREST, ALL = 0, 1, 2
+"""Which of the records that agree are merged."""
+
+NEVER = (1 << 63) - 2
+"""The time of a stream that has ended."""
+
+SIZE, STEP, COUNTED, BROKEN, ROUNDS, MERGED, DROPPED_A, DROPPED_B, LAST_MERGED, LAST_DROPPED, REACHED, ADAPTED = range(
+    12
+)
+"""The numbers kept of each group: its window and step now, how many rounds Δ is about, whether the promise is
+broken, totals, what the last round did, the time of the last round, and how often it has adapted."""
+CONTROLS = 12
+
+
+@compiled
+def rows_before(times, low, high, time):  # type: ignore[no-untyped-def]
+    """The first row from `low` on that is not older than `time`, found by galloping."""
+    step, at = 1, low
+    while at + step <= high and times[at + step - 1] < time:
+        at += step
+        step *= 2
+    high = min(high, at + step)
+    while at < high:
+        middle = (at + high) >> 1
+        if times[middle] < time:
+            at = middle + 1
+        else:
+            high = middle
+    return at
+
+
+@compiled
+def next_round(times_a, low_a, high_a, need_a, times_b, low_b, high_b, need_b, every, known):  # type: ignore[no-untyped-def]
+    """Up to where the next round reads both streams, and its time; kind -1 if it must wait for more.
+
+    A round is due at each multiple of `every` (0: never) if anything new is known by then, and when
+    one of the streams has as many new records as its window needs.
+    """
+    full = known
+    if low_a + need_a <= high_a:
+        full = min(full, times_a[low_a + need_a - 1])
+    if low_b + need_b <= high_b:
+        full = min(full, times_b[low_b + need_b - 1])
+    earliest = NEVER
+    if low_a < high_a:
+        earliest = min(earliest, times_a[low_a])
+    if low_b < high_b:
+        earliest = min(earliest, times_b[low_b])
+    due = NEVER
+    if every > 0 and earliest < known:
+        due = (earliest // every + 1) * every
+    if earliest < known and due <= known and due <= full:
+        return 0, rows_before(times_a, low_a, high_a, due), rows_before(times_b, low_b, high_b, due), due
+    if full < known:
+        end_a = min(rows_before(times_a, low_a, high_a, full + 1), low_a + need_a)
+        end_b = min(rows_before(times_b, low_b, high_b, full + 1), low_b + need_b)
+        return 1, end_a, end_b, full
+    return -1, low_a, low_b, known
+
+
+@compiled
+def take_in(keys, usable, window, count, size, low, high, room, joined, left):  # type: ignore[no-untyped-def]
+    """New records enter a window, which becomes `joined`.
+
+    Gives its count, how many left it, and how many of those were unusable. Those that left are in
+    `left`: the first of the window where room was needed, then unusable ones.
+    """
+    over = min(max(count + high - low - size, 0), count)
+    for i in range(over):
+        left[i] = window[i]
+    fresh, spine, aside = room[0], room[1], room[2]
+    new, gone = 0, over
+    for row in range(low, high):
+        if usable[row]:
+            fresh[new] = row
+            new += 1
+        else:
+            left[gone] = row
+            gone += 1
+    kept, set_aside = split_nearly_sorted(keys, fresh, new, spine, aside)
+    few = merge_sorted(keys, window[over:], count - over, aside, set_aside, fresh)
+    return merge_sorted(keys, spine, kept, fresh, few, joined), gone, gone - over
+
+
+@compiled
+def incompleteness(ring, counted):  # type: ignore[no-untyped-def]
+    """Δ: the part of possible merges that the rounds in the ring did not make.
+
+    Weighs each round's κ with what was possible in it: rounds may be of different sizes.
+    """
+    merged, dropped_a, dropped_b = 0, 0, 0
+    for i in range(min(counted, len(ring))):
+        merged += ring[i, 0]
+        dropped_a += ring[i, 1]
+        dropped_b += ring[i, 2]
+    possible = merged + min(dropped_a, dropped_b)
+    return 1.0 - merged / possible if possible > 0 else 0.0
+
+
+@compiled
+def count_round(control, ring, merged, dropped_a, dropped_b):  # type: ignore[no-untyped-def]
+    """Count a round for Δ and for κ."""
+    place = control[COUNTED] % len(ring)
+    ring[place, 0], ring[place, 1], ring[place, 2] = merged, dropped_a, dropped_b
+    control[COUNTED] += 1
+    control[ROUNDS] += 1
+    control[LAST_MERGED], control[LAST_DROPPED] = merged, min(dropped_a, dropped_b)
+
+
+@compiled
+def adapt(control, ring, delta, largest, smallest_step):  # type: ignore[no-untyped-def]
+    """While the promise Δ < δ does not hold: larger windows and smaller steps, as far as there is room."""
+    if control[COUNTED] < len(ring):
+        return
+    if incompleteness(ring, control[COUNTED]) < delta:
+        control[BROKEN] = 0
+        return
+    size, step = min(2 * control[SIZE], largest), max(control[STEP] // 2, smallest_step)
+    if size == control[SIZE] and step == control[STEP]:
+        control[BROKEN] = 1
+        return
+    control[SIZE], control[STEP] = size, step
+    control[COUNTED] = 0
+    control[ADAPTED] += 1
+
+
+@compiled
+def grown(out, used, more):  # type: ignore[no-untyped-def]
+    """The list of answers, or a longer copy of it that has room for `more`."""
+    if used + more <= out.shape[1]:
+        return out
+    longer = np.empty((4, max(2 * out.shape[1], used + more)), np.int64)
+    for row in range(4):
+        for i in range(used):
+            longer[row, i] = out[row, i]
+    return longer
+
+
+@compiled
+def put_dropped(out, outs, side, left, low, high, met, wanted):  # type: ignore[no-untyped-def]
+    """Answers for records that left without a partner, if wanted; gives the end of the answers, and how many left."""
+    dropped = 0
+    for i in range(low, high):
+        if not met[left[i]]:
+            dropped += 1
+            if wanted:
+                out[side, outs] = left[i]
+                out[1 - side, outs] = -1
+                outs += 1
+    return outs, dropped
+
+
+@compiled
+def put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, found):  # type: ignore[no-untyped-def]
+    """Answers for pairs; gives their end, and how many records of the first stream merged for the first time."""
+    merged = 0
+    for i in range(found):
+        a, b = window_a[pair_a[i]], window_b[pair_b[i]]
+        if not met_a[a]:
+            merged += 1
+        met_a[a], met_b[b] = True, True
+        out[0, outs], out[1, outs] = a, b
+        outs += 1
+    return outs, merged
+
+
+@compiled
+def without_merged(window, count, pairs, found):  # type: ignore[no-untyped-def]
+    """The window without the positions in `pairs`."""
+    if found == 0:
+        return count
+    for i in range(found):
+        window[pairs[i]] = -1
+    n = 0
+    for i in range(count):
+        if window[i] >= 0:
+            window[n] = window[i]
+            n += 1
+    return n
+
+
+@compiled
+def put_staying(stay, stays, window, count, low, high):  # type: ignore[no-untyped-def]
+    """A group's window, then what it has not read."""
+    for i in range(count):
+        stay[stays] = window[i]
+        stays += 1
+    for place in range(low, high):
+        stay[stays] = place
+        stays += 1
+    return stays
+
+
+@compiled
+def merge_groups(  # type: ignore[no-untyped-def]
+    bounds_a, in_window_a, keys_a, usable_a, times_a, rows_a, met_a,
+    bounds_b, in_window_b, keys_b, usable_b, times_b, rows_b, met_b,
+    tolerance, policy, every, known, wants_a, wants_b, control, rings, delta, largest, smallest_step,
+):  # fmt: skip
+    """Run all rounds that what is known allows.
+
+    Gives answers (places of both records, -1 for no partner; the time and kind of the round), and for
+    each stream what stays, group after group, with the lengths of windows and of what is not read.
+    `met`, `control` and `rings` are brought up to date. When both streams have ended (`known` is
+    NEVER), what is left in the windows leaves after the last round.
+    """
+    out, outs = np.empty((4, min(len(times_a), len(times_b)) + 1024), np.int64), 0
+    stay_a, stay_b = np.empty(len(times_a), np.int64), np.empty(len(times_b), np.int64)
+    stays_a, stays_b = 0, 0
+    groups = len(bounds_a) - 1
+    lengths = np.zeros((groups, 4), np.int64)
+    for group in range(groups):
+        state, ring = control[group], rings[group]
+        count_a, count_b = in_window_a[group], in_window_b[group]
+        low_a, high_a = bounds_a[group] + count_a, bounds_a[group + 1]
+        low_b, high_b = bounds_b[group] + count_b, bounds_b[group + 1]
+        # Rows of the time that is known up to, and later ones, wait.
+        end_a, end_b = rows_before(times_a, low_a, high_a, known), rows_before(times_b, low_b, high_b, known)
+        room_a, room_b = high_a - bounds_a[group], high_b - bounds_b[group]
+        window_a, window_b = np.empty(room_a, np.int64), np.empty(room_b, np.int64)
+        for i in range(count_a):
+            window_a[i] = bounds_a[group] + i
+        for i in range(count_b):
+            window_b[i] = bounds_b[group] + i
+        joined_a, joined_b = np.empty(room_a, np.int64), np.empty(room_b, np.int64)
+        room = np.empty((3, max(room_a, room_b)), np.int64)
+        left_a, left_b = np.empty(room_a, np.int64), np.empty(room_b, np.int64)
+        pair_a, pair_b = np.empty(room_a, np.int64), np.empty(room_a, np.int64)
+        ended = False
+        while not ended:
+            size = state[SIZE]
+            need_a, need_b = max(state[STEP], size - count_a), max(state[STEP], size - count_b)
+            kind, to_a, to_b, time = next_round(
+                times_a, low_a, end_a, need_a, times_b, low_b, end_b, need_b, every, known
+            )
+            ended = kind < 0
+            if ended and known != NEVER:
+                break
+            if time == NEVER:  # the streams have ended: it is as late as the newest record
+                time = state[REACHED]
+                if to_a > low_a:
+                    time = max(time, times_a[to_a - 1])
+                if to_b > low_b:
+                    time = max(time, times_b[to_b - 1])
+            state[REACHED] = time
+            count_a, gone_a, unusable_a = take_in(
+                keys_a, usable_a, window_a, count_a, size, low_a, to_a, room, joined_a, left_a
+            )
+            window_a, joined_a = joined_a, window_a
+            count_b, gone_b, unusable_b = take_in(
+                keys_b, usable_b, window_b, count_b, size, low_b, to_b, room, joined_b, left_b
+            )
+            window_b, joined_b = joined_b, window_b
+            found = 0
+            if count_a == 0 or count_b == 0:
+                found = 0
+            elif policy == NEAREST:
+                front = np.inf
+                if not ended:
+                    front = min(keys_a[0, window_a[count_a - 1]], keys_b[0, window_b[count_b - 1]]) - tolerance[0]
+                found = match_nearest(
+                    keys_a, rows_a, window_a, count_a, keys_b, rows_b, window_b, count_b, tolerance, front,
+                    pair_a, pair_b,
+                )  # fmt: skip
+            elif ended:
+                found = 0
+            elif policy == ALL:
+                pair_a, pair_b = match_all(
+                    keys_a, window_a, count_a, low_a, keys_b, window_b, count_b, low_b, tolerance
+                )
+                found = len(pair_a)
+            elif len(tolerance) == 1:
+                found = match_first_by_cursors(
+                    keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance[0], pair_a, pair_b
+                )
+            else:
+                found = match_first(keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance, pair_a, pair_b)
+            low_a, low_b, begin = to_a, to_b, outs
+            out = grown(out, outs, gone_a + gone_b + found + (count_a + count_b if ended else 0))
+            outs, dropped_a = put_dropped(out, outs, 0, left_a, 0, gone_a - unusable_a, met_a, wants_a)
+            outs, dropped_b = put_dropped(out, outs, 1, left_b, 0, gone_b - unusable_b, met_b, wants_b)
+            outs, merged = put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, found)
+            outs, more_a = put_dropped(out, outs, 0, left_a, gone_a - unusable_a, gone_a, met_a, wants_a)
+            outs, more_b = put_dropped(out, outs, 1, left_b, gone_b - unusable_b, gone_b, met_b, wants_b)
+            dropped_a, dropped_b = dropped_a + more_a, dropped_b + more_b
+            if policy != ALL:
+                count_a = without_merged(window_a, count_a, pair_a, found)
+                count_b = without_merged(window_b, count_b, pair_b, found)
+            if ended:
+                outs, more_a = put_dropped(out, outs, 0, window_a, 0, count_a, met_a, wants_a)
+                outs, more_b = put_dropped(out, outs, 1, window_b, 0, count_b, met_b, wants_b)
+                dropped_a, dropped_b, count_a, count_b = dropped_a + more_a, dropped_b + more_b, 0, 0
+            if not ended or merged + dropped_a + dropped_b > 0:
+                count_round(state, ring, merged, dropped_a, dropped_b)
+            if delta > 0 and not ended:
+                adapt(state, ring, delta, largest, smallest_step)
+            state[MERGED] += merged
+            state[DROPPED_A] += dropped_a
+            state[DROPPED_B] += dropped_b
+            for i in range(begin, outs):
+                out[2, i], out[3, i] = time, 2 if ended else kind
+        lengths[group, 0], lengths[group, 1] = count_a, high_a - low_a
+        lengths[group, 2], lengths[group, 3] = count_b, high_b - low_b
+        stays_a = put_staying(stay_a, stays_a, window_a, count_a, low_a, high_a)
+        stays_b = put_staying(stay_b, stays_b, window_b, count_b, low_b, high_b)
+    return out[:, :outs], stay_a[:stays_a], stay_b[:stays_b], lengths

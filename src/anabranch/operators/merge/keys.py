@@ -1,0 +1,125 @@
+"""Keys of a merge as doubles: what nearly agrees is a matter of differences.
+
+Numbers are themselves, times are microseconds and dates days. Decimals are counted in units of their
+last digit, so that 1.10 and 1.00 are exactly 0.10 apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anabranch.errors import QueryError
+from anabranch.kernels.values import Column, floats, integers, valid
+from anabranch.operators.columns import Bound
+
+Doubles = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+_EXACT = 1 << 53
+"""Whole numbers beyond this have no double of their own."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of both streams, what they may differ by, and how many digits behind the point are counted."""
+
+    left: Bound
+    right: Bound
+    tolerance: float
+    scale: int = 0
+
+    @staticmethod
+    def of(left: Bound, right: Bound, tolerance: float) -> Key:
+        for one in (left, right):
+            if not _has_differences(one.type):
+                raise QueryError(
+                    "MERGE_KEYS_DIFFER",
+                    f"{one.sql} is {one.type}: only numbers, timestamps and dates can be within a tolerance",
+                    hint="write = for what must be equal",
+                )
+        if _kind(left.type) != _kind(right.type):
+            raise QueryError(
+                "MERGE_KEYS_DIFFER", f"{left.sql} is {left.type} and {right.sql} is {right.type}: they cannot be near"
+            )
+        if not (np.isfinite(tolerance) and tolerance >= 0):
+            raise QueryError("MERGE_TOLERANCE_INVALID", f"a tolerance is a number from 0 on, got {tolerance}")
+        types = (left.type, right.type)
+        scale = 0
+        if not any(pa.types.is_floating(each) for each in types):
+            scale = max((each.scale for each in types if pa.types.is_decimal(each)), default=0)
+        return Key(left, right, float(Decimal(repr(float(tolerance))).scaleb(scale)), scale)
+
+    def values(self, side: int, table: pa.Table) -> tuple[Doubles, Flags]:
+        """The keys of records of one side, and which of them can be compared at all."""
+        bound = (self.left, self.right)[side]
+        column = bound.evaluate(table)
+        usable = valid(column)
+        if pa.types.is_decimal(column.type):
+            numbers = np.rint(floats(column) * 10.0**self.scale) if self.scale else floats(column)
+        elif pa.types.is_floating(column.type):
+            numbers = floats(column)
+            usable = usable & np.isfinite(numbers)
+        else:
+            whole = integers(column)
+            if whole.size and (int(whole.max()) > _EXACT or int(whole.min()) < -_EXACT):
+                raise QueryError(
+                    "MERGE_KEY_TOO_LARGE",
+                    f"{bound.sql} has values beyond 2^53, too large for a tolerance to be exact",
+                    hint="subtract a constant from both keys, or write = for what must be equal",
+                )
+            numbers = whole.astype(np.float64) * 10.0**self.scale if self.scale else whole.astype(np.float64)
+        return numbers, usable
+
+
+def key_matrix(keys: Sequence[Key], side: int, table: pa.Table) -> tuple[Doubles, Flags]:
+    """One row for each key, and which records have all of them."""
+    matrix = np.empty((len(keys), table.num_rows), np.float64)
+    usable = np.ones(table.num_rows, np.bool_)
+    for i, key in enumerate(keys):
+        matrix[i], one = key.values(side, table)
+        usable &= one
+    return matrix, usable
+
+
+@dataclass(frozen=True)
+class Equal:
+    """Columns of both streams that must be equal, as one type."""
+
+    left: Bound
+    right: Bound
+    type: pa.DataType
+
+    @staticmethod
+    def of(left: Bound, right: Bound) -> Equal:
+        if left.type == right.type:
+            return Equal(left, right, left.type)
+        types = (left.type, right.type)
+        if all(pa.types.is_integer(each) for each in types):
+            return Equal(left, right, pa.int64())
+        if all(_kind(each) == "number" for each in types):
+            return Equal(left, right, pa.float64())
+        raise QueryError(
+            "MERGE_KEYS_DIFFER", f"{left.sql} is {left.type} and {right.sql} is {right.type}: they are never equal"
+        )
+
+    def values(self, side: int, table: pa.Table) -> Column:
+        column = (self.left, self.right)[side].evaluate(table)
+        return column if column.type == self.type else column.cast(self.type)
+
+
+def _has_differences(type_: pa.DataType) -> bool:
+    return _kind(type_) in ("number", "timestamp", "date")
+
+
+def _kind(type_: pa.DataType) -> str:
+    if pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_):
+        return "number"
+    if pa.types.is_timestamp(type_):
+        return "timestamp"
+    return "date" if pa.types.is_date32(type_) else str(type_)

@@ -1,0 +1,177 @@
+"""Merging streams within a tolerance, as they come in nearly in order.
+
+The continuously generated data merge (CGM) of M. Mazzucco et al. (2002, §4.1), for any number of keys and
+streams. Rounds are a function of the rows and their times, see `kernels.merge`. What waits in the windows
+is kept in a file for each offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.dataspace.columns import POSITION
+from anabranch.errors import QueryError
+from anabranch.kernels.values import integers
+from anabranch.operators.base import Floor, Inputs, Keeps, Offset, Offsets, Operator, Task
+from anabranch.operators.merge.explain import explain_merge
+from anabranch.operators.merge.program import Program, program_of
+from anabranch.operators.merge.run import MergeRun
+from anabranch.operators.merge.step import BYTES_PER_RECORD, POLICIES, Answers, Merged, Rules, order_of
+from anabranch.operators.window_join import at_time
+
+ROWS_PER_TASK = 200_000
+"""Below this, starting another task costs more than it gains."""
+_ROWS_PER_BATCH = 1 << 17
+_PLACE = "__place_"
+
+
+@dataclass(frozen=True)
+class Merge(Operator):
+    """Records of `sources`, each (alias, stream), merged one source after the other.
+
+    For each further source: `keys` are (left SQL, right SQL, tolerance), `by` equal columns (left, right), inside
+    which it is merged, `joins` what becomes of records without a partner. SQL is over columns named
+    `alias.column`; `conditions` are about merged records, `columns` are (name, SQL), both also over `_time`.
+    """
+
+    kind: ClassVar[str] = "merge"
+    scratch_is_state: ClassVar[bool] = True
+
+    sources: tuple[tuple[str, str], ...]
+    keys: tuple[tuple[tuple[str, str, float], ...], ...]
+    by: tuple[tuple[tuple[str, str], ...], ...]
+    joins: tuple[Literal["inner", "left", "full", "anti"], ...]
+    conditions: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+    time: str
+    policy: Literal["first", "nearest", "all"] = "first"
+    window: int = 5000
+    step: int = 1000
+    every: int | None = 1_000_000
+    delta: float | None = None
+    over: int = 20
+    memory: int = 64 << 20
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.step <= self.window:
+            raise QueryError(
+                "MERGE_STEP_INVALID",
+                f"a step takes 1 to {self.window} records, as many as the window has room for; got {self.step}",
+            )
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(stream for _, stream in self.sources))
+
+    def schema(self, inputs: Inputs) -> pa.Schema:
+        timeless = {stream: inputs.readers[stream].time_column == POSITION for stream in self.inputs}
+        if len(set(timeless.values())) > 1:
+            without = next(stream for stream in timeless if timeless[stream])
+            raise QueryError(
+                "MERGE_NOT_POSSIBLE",
+                f'the records of "{without}" have no time, so they cannot be read along with another stream',
+                hint="write algorithm = 'rtm' with it as the second stream, or name its time with TIMESTAMP BY",
+            )
+        return self._program(inputs).schema
+
+    def _program(self, inputs: Inputs) -> Program:
+        return program_of(self, (inputs.readers[stream].schema for _, stream in self.sources))
+
+    def _rules(self, program: Program) -> list[Rules]:
+        largest = max(self.window, self.memory // (2 * BYTES_PER_RECORD)) if self.delta is not None else self.window
+        return [
+            Rules(
+                matching.keys,
+                matching.by,
+                join,
+                POLICIES[self.policy],
+                self.window,
+                self.step,
+                self.every or 0,
+                self.delta or 0.0,
+                self.over,
+                largest,
+            )
+            for matching, join in zip(program.matchings, self.joins, strict=True)
+        ]
+
+    # -- plan --------------------------------------------------------------------------------------
+
+    def plan(self, start: Offsets, end: Offsets, inputs: Inputs, parallelism: int) -> list[Task]:
+        axis = self.reached(end)
+        if axis == self.reached(start):
+            return []
+        low, high = self.sides(start, inputs), self.sides(end, inputs)
+        rows = sum(high[name].row - low[name].row for name in self.inputs)
+        parts = max(1, min(parallelism, rows // ROWS_PER_TASK))
+        # Groups are merged apart from each other; without them each task merges all and gives its part of the answer.
+        shared = "groups" if len(self.sources) == 2 and self.by[0] and inputs.gathers else "answer"
+        if inputs.scratch is None:
+            parts = 1
+        details = [{"part": i, "parts": parts, "shared": shared} for i in range(parts)]
+        return [Task(dict(start), dict(end), detail) for detail in details]
+
+    def sides(self, at: Offsets, inputs: Inputs) -> dict[str, Offset]:
+        """How far each stream is taken in: as far as all are."""
+        return at_time(self.reached(at), at, inputs)
+
+    # -- run ---------------------------------------------------------------------------------------
+
+    def run(self, task: Task, inputs: Inputs) -> Iterator[pa.RecordBatch]:
+        part, parts = task.detail["part"], task.detail["parts"]
+        by_groups = parts > 1 and task.detail["shared"] == "groups"
+        program = self._program(inputs)
+        run = MergeRun(self, program, self._rules(program), inputs, (part, parts) if by_groups else (0, 1))
+        merged, answers = run.batch(task, sampled=by_groups or part == 0)
+        if by_groups or part == 0:
+            run.save(task.end, part if by_groups else 0, parts if by_groups else 1)
+            run.report()
+        if parts > 1 and not by_groups:
+            cuts = [len(answers) * i // parts for i in range(parts + 1)]
+            answers = answers.at(slice(cuts[part], cuts[part + 1]))
+        answers = answers.not_before(self.reached(task.start))
+        merged = merged.in_one_piece()
+        for low in range(0, len(answers), _ROWS_PER_BATCH):
+            some = answers.at(slice(low, low + _ROWS_PER_BATCH))
+            places = _places(merged, some) if by_groups else {}
+            yield from program.answer(merged, some, places).to_batches()
+
+    def gather(self, answers: pa.Table) -> pa.Table:
+        hidden = [name for name in answers.column_names if name.startswith(_PLACE)]
+        if not hidden:
+            return answers
+        order = np.lexsort([integers(answers.column(name)) for name in reversed(hidden)])
+        return answers.drop_columns(hidden).take(pa.array(order))
+
+    # -- what it has reached, needs and keeps ------------------------------------------------------
+
+    def reached(self, end: Offsets) -> int:
+        return min(end[name].time for name in self.inputs)
+
+    def needs(self, at: Offsets) -> dict[str, Floor]:
+        """Rows that are in no window yet; those that are, are kept in the state."""
+        axis = self.reached(at)
+        return {name: Floor(at[name].row, axis) for name in self.inputs}
+
+    def keeps(self) -> Keeps | None:
+        most = "" if self.delta is None else f", more where δ asks for it, up to {self.memory} bytes"
+        groups = " for each value of the equal columns" if any(self.by) else ""
+        return Keeps("records that wait for a partner", f"{self.window} records of each stream{groups}{most}")
+
+    def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
+        keeps = self.keeps()
+        assert keeps is not None
+        every = "only when a step is full" if self.every is None else f"every {self.every / 1e6:g} s, or a full step"
+        promise = {} if self.delta is None else {"promise": f"Δ < {self.delta:g} over {self.over} rounds"}
+        rounds = {"algorithm": "cgm", "window": self.window, "step": self.step, "rounds": every}
+        return explain_merge(self, keeps, **rounds, **promise)
+
+
+def _places(merged: Merged, answers: Answers) -> dict[str, Any]:
+    """What `gather` puts answers in order by, see `step.order_of`."""
+    return {f"{_PLACE}{i}": values for i, values in enumerate(order_of(answers, merged.left, merged.right))}

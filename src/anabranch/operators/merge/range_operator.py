@@ -1,0 +1,304 @@
+"""Merging a stream with one that answers range queries, in any order.
+
+The R-tree merge (RTM) of M. Mazzucco et al. (2002, §4.2): blocks of the first stream are merged with what
+their n-cube holds of the second. Blocks are a function of the rows and their times: as many rows as the
+window has, or fewer where a round is due. A block sees the rows of the second stream that are older than
+its own time, or all of them once that stream has ended; a data server is asked for all it has when the block
+is merged. It keeps nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.dataspace.ranges import Ranges, ranges_of
+from anabranch.errors import QueryError
+from anabranch.kernels.groups import encode
+from anabranch.kernels.values import integers, valid
+from anabranch.log.offset import MAX_TIME, MIN_TIME
+from anabranch.operators.base import Floor, Inputs, Keeps, Offset, Offsets, Operator, Task
+from anabranch.operators.merge.explain import explain_merge
+from anabranch.operators.merge.keys import key_matrix
+from anabranch.operators.merge.program import Program, program_of
+from anabranch.operators.merge.range_rounds import Cube, Doubles, Found, Ints, Pairs, merge_block
+from anabranch.operators.merge.records import Records
+from anabranch.operators.merge.step import Answers, Merged
+
+ROW = "_row"
+"""The column of a range query's answer that has the records' numbers."""
+
+
+class Block(NamedTuple):
+    """Rows of the first stream, and the time they are merged at."""
+
+    first: int
+    end: int
+    time: int
+
+
+@dataclass(frozen=True)
+class RangeMerge(Operator):
+    """Records of a stream merged with those that range queries find; fields as those of `Merge`."""
+
+    kind: ClassVar[str] = "range_merge"
+
+    sources: tuple[tuple[str, str], ...]
+    keys: tuple[tuple[tuple[str, str, float], ...], ...]
+    by: tuple[tuple[tuple[str, str], ...], ...]
+    joins: tuple[Literal["inner", "left", "full", "anti"], ...]
+    conditions: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+    time: str
+    policy: Literal["first", "nearest", "all"] = "first"
+    window: int = 5000
+    every: int | None = 1_000_000
+    remainder: Literal["rest", "difference"] = "rest"
+    waits: bool = True
+    """Whether the second stream is read up to the time of the first; else it is asked for all it has."""
+
+    def __post_init__(self) -> None:
+        if len(self.sources) != 2:
+            raise QueryError(
+                "MERGE_NOT_POSSIBLE",
+                "range queries merge two streams",
+                hint="make a stream of the first two with CREATE STREAM … AS SELECT …",
+            )
+        if self.joins[0] == "full":
+            raise QueryError(
+                "MERGE_NOT_POSSIBLE",
+                "with range queries nobody knows which records of the second stream find no partner",
+                hint="write LEFT MERGE JOIN, or algorithm = 'cgm'",
+            )
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(stream for _, stream in self.sources))
+
+    def schema(self, inputs: Inputs) -> pa.Schema:
+        return self._program(inputs).schema
+
+    def _program(self, inputs: Inputs) -> Program:
+        return program_of(self, (inputs.readers[stream].schema for _, stream in self.sources))
+
+    # -- plan --------------------------------------------------------------------------------------
+
+    def plan(self, start: Offsets, end: Offsets, inputs: Inputs, parallelism: int) -> list[Task]:
+        blocks = self._blocks(start, end, inputs)
+        if not blocks:
+            return []
+        parts = min(parallelism, len(blocks))
+        cuts = [len(blocks) * i // parts for i in range(parts + 1)]
+        shares = [blocks[low:high] for low, high in itertools.pairwise(cuts)]
+        return [Task(dict(start), dict(end), {"blocks": [list(block) for block in share]}) for share in shares]
+
+    def _blocks(self, start: Offsets, end: Offsets, inputs: Inputs) -> list[Block]:
+        """The blocks that are known at the end and were not at the start."""
+        name = self.sources[0][1]
+        reader, before, known = inputs.readers[name], self.reached(start), self.reached(end)
+        if known == before:
+            return []
+        first = self._first_row(before, start[name], inputs)
+        until = end[name].row if known == MAX_TIME else reader.row_at_time(known, end[name].row)
+        times = integers(reader.read(first, until, [reader.time_column]).column(0))
+        every = self.every or 0
+        spans = times // every if every else np.zeros(len(times), np.int64)
+        edges = [0, *(np.flatnonzero(np.diff(spans)) + 1).tolist(), len(times)]
+        found = []
+        for low, high in itertools.pairwise(edges):
+            for at in range(low, high, self.window):
+                rows = min(self.window, high - at)
+                if rows == self.window:  # full: known as soon as its last row is
+                    time = int(times[at + rows - 1])
+                    if time >= before:
+                        found.append(Block(first + at, first + at + rows, time))
+                    continue
+                due = (int(spans[at]) + 1) * every if every else MAX_TIME
+                if before < due <= known:
+                    time = due if due < MAX_TIME else int(times[at + rows - 1])
+                    found.append(Block(first + at, first + at + rows, time))
+        return found
+
+    def _first_row(self, before: int, start: Offset, inputs: Inputs) -> int:
+        """From where blocks are counted that may have been incomplete before."""
+        reader = inputs.readers[self.sources[0][1]]
+        if before == MIN_TIME:
+            return reader.first_row()
+        if self.every:
+            return reader.row_at_time(before // self.every * self.every, start.row)
+        return reader.row_at_time(before, start.row) // self.window * self.window
+
+    # -- run ---------------------------------------------------------------------------------------
+
+    def run(self, task: Task, inputs: Inputs) -> Iterator[pa.RecordBatch]:
+        program = self._program(inputs)
+        stream = self.sources[1][1]
+        ranges = ranges_of(inputs.readers[stream], self._asked_columns(program))
+        reached = self.reached(task.start)
+        for block in (Block(*each) for each in task.detail["blocks"]):
+            end = task.end[stream]
+            below = end.row
+            if self.waits and end.time != MAX_TIME:
+                below = inputs.readers[stream].row_at_time(block.time, end.row)
+            merged, answers = self._merged(program, block, ranges, below, inputs)
+            yield from program.answer(merged, answers.not_before(reached), {}).to_batches()
+
+    def _asked_columns(self, program: Program) -> list[str]:
+        """The columns of the second stream that cubes are of."""
+        alias, names = self.sources[1][0], []
+        for key in program.matchings[0].keys:
+            if not key.right.is_column:
+                raise QueryError(
+                    "MERGE_NOT_POSSIBLE",
+                    f"range queries are about columns, and {key.right.sql} is computed",
+                    hint="put the column of the second stream alone, and compute on the other side",
+                )
+            names.append(key.right.columns[0][len(alias) + 1 :])
+        return names
+
+    def _merged(
+        self, program: Program, block: Block, ranges: Ranges, below: int, inputs: Inputs
+    ) -> tuple[Merged, Answers]:
+        alias_a, stream_a = self.sources[0]
+        own = [name[len(alias_a) + 1 :] for name in program.reads[0]]
+        table = inputs.readers[stream_a].read(block.first, block.end, own).rename_columns(list(program.reads[0]))
+        matching = program.matchings[0]
+        keys, usable = key_matrix(matching.keys, 0, table)
+        by = [one.values(0, table) for one in matching.by]
+        for column in by:
+            usable &= valid(column)
+        places = np.flatnonzero(usable)
+        asked = _Asked(self, program, ranges, below, [column.take(pa.array(places)) for column in by])
+        block_keys = np.ascontiguousarray(asked.with_groups(keys[:, places]))
+        pairs = merge_block(block_keys, asked.ask, asked.tolerance, self.policy, self.remainder, asked.keep)
+        inputs.work.rows_read += table.num_rows + asked.rows_read
+        inputs.work.bytes_read += table.nbytes + asked.bytes_read
+        partners, right = asked.partners(pairs)
+        left = places[pairs.left]
+        missing = np.setdiff1d(np.arange(table.num_rows), left)
+        inputs.work.found += table.num_rows - len(missing)
+        inputs.work.expected += table.num_rows
+        if self.joins[0] == "anti":
+            left, right = missing, np.full(len(missing), -1)
+        elif self.joins[0] == "left":
+            left, right = np.concatenate([left, missing]), np.concatenate([right, np.full(len(missing), -1)])
+        count = len(left)
+        answers = Answers(left, right, np.full(count, block.time), np.zeros(count, np.int64))
+        none = np.zeros(0, np.int64)
+        return Merged(answers, Records.new(table, none, 0), Records.new(partners, none, 0)), answers
+
+    # -- what it has reached, needs and keeps ------------------------------------------------------
+
+    def reached(self, end: Offsets) -> int:
+        first, second = (end[stream].time for _, stream in self.sources)
+        return min(first, second) if self.waits else first
+
+    def needs(self, at: Offsets) -> dict[str, Floor]:
+        """Of the first stream what is in no complete block; of the second everything: any cube may be asked for."""
+        axis, (first, second) = self.reached(at), (stream for _, stream in self.sources)
+        since = MIN_TIME if axis == MIN_TIME or not self.every else axis // self.every * self.every
+        floors = {first: Floor(at[first].row, since) if self.every else Floor(at[first].row, axis, self.window)}
+        return {**floors, second: Floor(0)}
+
+    def keeps(self) -> Keeps | None:
+        return None
+
+    def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
+        every = "when a window is full" if self.every is None else f"every {self.every / 1e6:g} s, or a full window"
+        how = {"algorithm": "rtm", "window": self.window, "rounds": every, "remainder": self.remainder}
+        return explain_merge(self, Keeps("nothing", "the second stream is asked"), **how)
+
+
+class _Asked:
+    """Asks for the records of cubes, and keeps those that have a partner.
+
+    Equal columns are one more key, with a number for each value and a tolerance of 0; it is no part of the
+    cubes that are asked for.
+    """
+
+    def __init__(self, merge: RangeMerge, program: Program, ranges: Ranges, below: int, by: list[Any]) -> None:
+        alias = merge.sources[1][0]
+        self._window = merge.window
+        self._matching = program.matchings[0]
+        self._ranges = ranges
+        self._below = below
+        self._by = by
+        self._columns = list(program.reads[1])
+        self._names = [name[len(alias) + 1 :] for name in self._columns]
+        self._last: tuple[pa.Table, Ints] = program.schemas[1].empty_table(), np.empty(0, np.int64)
+        self._kept = [self._last]
+        self.rows_read = 0
+        self.bytes_read = 0
+
+    @property
+    def tolerance(self) -> Doubles:
+        tolerance = [key.tolerance for key in self._matching.keys]
+        return np.array([*tolerance, 0.0] if self._by else tolerance)
+
+    def with_groups(self, keys: Doubles) -> Doubles:
+        """The keys of the block, and where its records are of groups, the place of the first of the same group."""
+        return np.concatenate([keys, self._groups([])[0][None, :]]) if self._by else keys
+
+    def _groups(self, by: list[Any]) -> tuple[Doubles, Doubles]:
+        """For records of the block and others the first record of the block with the same values, or -1."""
+        known = len(self._by[0])
+        columns = [
+            pa.chunked_array([*_chunks(a), *_chunks(b)]) for a, b in zip(self._by, by or self._none(), strict=True)
+        ]
+        found = encode(columns, len(columns[0]))
+        firsts = np.full(found.size, -1.0)
+        firsts[found.codes[:known][::-1]] = np.arange(known)[::-1]
+        return firsts[found.codes[:known]], firsts[found.codes[known:]]
+
+    def _none(self) -> list[Any]:
+        return [column.slice(0, 0) for column in self._by]
+
+    def ask(self, cube: Cube, without: Cube | None, after: int) -> Found:
+        """The next records of a cube."""
+        table, more = self._ranges.query_rows(
+            *self._corners(cube),
+            self._window,
+            columns=self._names,
+            below=self._below,
+            without=None if without is None else self._corners(without),
+            after=after,
+        )
+        rows = integers(table.column(ROW))
+        records = table.drop_columns([ROW]).rename_columns(self._columns)
+        self.rows_read += table.num_rows
+        self.bytes_read += table.nbytes
+        self._last = records, rows
+        keys, usable = key_matrix(self._matching.keys, 1, records)
+        if self._by:
+            groups = self._groups([one.values(1, records) for one in self._matching.by])[1]
+            keys, usable = np.concatenate([keys, groups[None, :]]), usable & (groups >= 0)
+        kept = np.flatnonzero(usable)
+        return Found(np.ascontiguousarray(keys[:, kept]), rows[kept], int(rows[-1]) if more else None)
+
+    def _corners(self, cube: Cube) -> tuple[Doubles, Doubles]:
+        """The corners of a cube as the stream's own values: decimals are counted in their last digit here."""
+        units = np.array([10.0**key.scale for key in self._matching.keys])
+        low, high = cube.low[: len(units)] / units, cube.high[: len(units)] / units
+        inexact = units > 1
+        return np.where(inexact, np.nextafter(low, -np.inf), low), np.where(inexact, np.nextafter(high, np.inf), high)
+
+    def keep(self, rows: Ints) -> None:
+        """Keep the records of these numbers, all of the last that were found."""
+        records, numbers = self._last
+        places = np.flatnonzero(np.isin(numbers, rows))
+        self._kept.append((records.take(pa.array(places)), numbers[places]))
+
+    def partners(self, pairs: Pairs) -> tuple[pa.Table, Ints]:
+        """The records that were kept, and the place of each pair's partner among them."""
+        numbers = np.concatenate([each for _, each in self._kept])
+        order = np.argsort(numbers, kind="stable")
+        return pa.concat_tables([each for each, _ in self._kept]), order[np.searchsorted(numbers[order], pairs.right)]
+
+
+def _chunks(column: Any) -> list[pa.Array]:
+    return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]

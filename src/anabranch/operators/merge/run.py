@@ -1,0 +1,211 @@
+"""The merging of one micro-batch: what waits is taken up, new rows are merged, what waits then is kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.errors import QueryError
+from anabranch.kernels.hashing import hashes_of_rows
+from anabranch.kernels.merge import DROPPED_A, DROPPED_B, MERGED
+from anabranch.kernels.values import integers
+from anabranch.operators.base import Inputs, Offset, Offsets, Task
+from anabranch.operators.merge.completeness import Sample, cell_width
+from anabranch.operators.merge.keys import Equal
+from anabranch.operators.merge.program import Program, joined
+from anabranch.operators.merge.records import Flags, Ints, Records
+from anabranch.operators.merge.state import State, StateFiles
+from anabranch.operators.merge.step import Answers, Groups, Merged, Rules, Waiting, counts, run_step
+
+if TYPE_CHECKING:
+    from anabranch.operators.merge.operator import Merge
+
+
+class MergeRun:
+    """The merging of one micro-batch."""
+
+    def __init__(
+        self, merge: Merge, program: Program, rules: list[Rules], inputs: Inputs, share: tuple[int, int]
+    ) -> None:
+        self._merge = merge
+        self._program = program
+        self._rules = rules
+        self._inputs = inputs
+        self._share = share
+        identity = [inputs.readers[stream].identity for stream in merge.inputs]
+        self._files = StateFiles(inputs.scratch, f"{merge!r} {identity}")
+        self._waiting: list[Waiting] = []
+        self._sequence: list[int] = []
+
+    def batch(self, task: Task, *, sampled: bool) -> tuple[Merged, Answers]:
+        """What the micro-batch answers."""
+        self._begin(task.start)
+        low, high = self._sides_of(task.start), self._sides_of(task.end)
+        before = self._totals()
+        merged, answers = self._advance(low, high, self._merge.reached(task.end), sampled=sampled)
+        if sampled:
+            found, *dropped = (self._totals() - before).tolist()
+            self._inputs.work.found += found
+            self._inputs.work.expected += found + min(dropped)
+            self._inputs.work.rows_thrown += sum(dropped)
+        return merged, answers
+
+    def _totals(self) -> Ints:
+        """How many records the last merge has merged, and dropped of each side."""
+        control = self._waiting[-1].groups.control
+        totals: Ints = control[:, [MERGED, DROPPED_A, DROPPED_B]].sum(axis=0)
+        return totals
+
+    def _begin(self, start: Offsets) -> None:
+        """Take up what was kept at the start; if it is lost, begin with the first row again."""
+        loaded = self._files.load(self._name(start))
+        if loaded is not None:
+            self._take_up(loaded)
+            return
+        self._waiting = [self._nothing(i) for i in range(len(self._rules))]
+        self._sequence = [0] * len(self._rules)
+        if all(offset.row == self._inputs.readers[name].first_row() for name, offset in self._sides_of(start).items()):
+            return
+        for name in self._merge.inputs:
+            if self._inputs.readers[name].first_row() > 0:
+                raise QueryError(
+                    "MERGE_STATE_LOST",
+                    f'what the merge keeps is lost, and the first rows of stream "{name}" are gone',
+                    hint="drop the query and create it again: it begins with the rows there are",
+                )
+        self._advance(dict.fromkeys(start, Offset()), self._sides_of(start), self._merge.reached(start), sampled=True)
+
+    def _sides_of(self, at: Offsets) -> dict[str, Offset]:
+        return self._merge.sides(at, self._inputs)
+
+    def _name(self, at: Offsets) -> str:
+        sides = self._sides_of(at)
+        return "_".join(str(sides[name].row) for name in self._merge.inputs) + f"_{self._merge.reached(at)}"
+
+    def _advance(self, low: Offsets, high: Offsets, known: int, *, sampled: bool) -> tuple[Merged, Answers]:
+        left = self._records(0, low, high)
+        for i, rules in enumerate(self._rules):
+            right = self._records(i + 1, low, high)
+            merged, self._waiting[i] = run_step(rules, self._waiting[i], left, right, known, sampled=sampled)
+            answers = merged.answers
+            if rules.join == "anti":
+                answers = answers.at(np.flatnonzero(answers.right < 0))
+            if i + 1 < len(self._rules):
+                left = Records.new(joined(merged, answers), answers.times, self._sequence[i])
+                self._sequence[i] += len(answers)
+        return merged, answers
+
+    def _records(self, source: int, low: Offsets, high: Offsets) -> Records:
+        """New rows of a source."""
+        alias, stream = self._merge.sources[source]
+        reader = self._inputs.readers[stream]
+        names = self._program.reads[source]
+        first, end = low[stream].row, high[stream].row
+        own = [name[len(alias) + 1 :] for name in names]
+        table = reader.read(first, end, list(dict.fromkeys([reader.time_column, *own])))
+        if self._share[0] == 0:
+            self._inputs.work.rows_read += table.num_rows
+            self._inputs.work.bytes_read += table.nbytes
+        times = integers(table.column(reader.time_column))
+        records = Records.new(table.select(own).rename_columns(list(names)), times, first)
+        return self._shared(records, source)
+
+    def _shared(self, records: Records, source: int) -> Records:
+        """Where tasks share the groups out, the records of this task's groups."""
+        part, parts = self._share
+        if parts == 1 or len(records) == 0:
+            return records
+        mine = _part_of(self._rules[0].by, source, records.table, part, parts)
+        return records.at(np.flatnonzero(mine))
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def _nothing(self, step: int) -> Waiting:
+        fields = [field for schema in self._program.schemas[: step + 1] for field in schema]
+        left, right = pa.schema(fields).empty_table(), self._program.schemas[step + 1].empty_table()
+        none = np.empty(0, np.int64)
+        rules = self._rules[step]
+        return Waiting(
+            Records.new(left, none, 0),
+            Records.new(right, none, 0),
+            Groups.none(rules),
+            Sample.empty(len(rules.keys)),
+        )
+
+    def save(self, end: Offsets, part: int, parts: int) -> None:
+        """Keep what waits."""
+        tables: dict[str, pa.Table] = {}
+        for i, waiting in enumerate(self._waiting):
+            tables[f"left{i}"], tables[f"right{i}"] = waiting.left.to_table(), waiting.right.to_table()
+            groups = waiting.groups
+            numbers = {f"by{j}": column for j, column in enumerate(groups.keys)}
+            rings = groups.rings.reshape(len(groups.rings), 3 * self._merge.over)
+            tables[f"groups{i}"] = pa.table({**numbers, "control": _lists(groups.control), "ring": _lists(rings)})
+            tables[f"sample{i}"] = waiting.sample.to_table()
+        facts = {"sequence": self._sequence, "parts": [waiting.sample.part for waiting in self._waiting]}
+        state = State(tables, facts)
+        self._files.save(self._name(end), part, parts, state)
+        waiting_rows = sum(len(each.left) + len(each.right) for each in self._waiting)
+        self._inputs.work.scratch_rows += waiting_rows
+        self._inputs.work.scratch_bytes += state.nbytes
+
+    def _take_up(self, states: list[State]) -> None:
+        """What was kept, by however many tasks."""
+        self._sequence = list(states[0].facts["sequence"])
+        for i, rules in enumerate(self._rules):
+            both = [
+                self._kept([Records.from_table(state.tables[f"{side}{i}"]) for state in states], at)
+                for at, side in enumerate(("left", "right"))
+            ]
+            table = pa.concat_tables([state.tables[f"groups{i}"] for state in states]).combine_chunks()
+            keys = [table.column(f"by{j}") for j in range(len(rules.by))]
+            control, rings = _matrix(table.column("control")), _matrix(table.column("ring"))
+            groups = Groups(keys, control, rings.reshape(len(control), rules.over, 3))
+            if self._share[1] > 1:
+                mine = _hashed_to(keys, len(control), *self._share)
+                groups = Groups([key.filter(pa.array(mine)) for key in keys], control[mine], groups.rings[mine])
+            samples = [state.tables[f"sample{i}"] for state in states]
+            parts = [state.facts["parts"][i] for state in states]
+            sample = Sample.from_tables(samples, parts, cell_width(rules.tolerance))
+            if self._share[0] > 0:
+                sample = Sample.empty(len(rules.keys))
+            self._waiting.append(Waiting(both[0], both[1], groups, sample))
+
+    def _kept(self, records: list[Records], source: int) -> Records:
+        together = records[0]
+        for more in records[1:]:
+            together = together.followed_by(more)
+        return self._shared(together, source)
+
+    def report(self) -> None:
+        """Say how complete the merges are."""
+        aliases = [alias for alias, _ in self._merge.sources]
+        said = []
+        for i, (rules, waiting) in enumerate(zip(self._rules, self._waiting, strict=True)):
+            left = aliases[0] if i == 0 else "+".join(aliases[: i + 1])
+            said.append(
+                {**counts(rules, waiting), "left": left, "right": aliases[i + 1], "promised": self._merge.delta}
+            )
+        self._inputs.work.add_merges(said)
+
+
+def _part_of(by: tuple[Equal, ...], side: int, table: pa.Table, part: int, parts: int) -> Flags:
+    return _hashed_to([one.values(side, table) for one in by], table.num_rows, part, parts)
+
+
+def _hashed_to(keys: list[Any], count: int, part: int, parts: int) -> Flags:
+    mine: Flags = hashes_of_rows(keys, count) % np.uint64(parts) == np.uint64(part)
+    return mine
+
+
+def _lists(matrix: Ints) -> pa.Array:
+    return pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel(), pa.int64()), matrix.shape[1])
+
+
+def _matrix(column: pa.ChunkedArray) -> Ints:
+    lists = column.combine_chunks()
+    if isinstance(lists, pa.ChunkedArray):
+        lists = pa.concat_arrays(lists.chunks) if lists.num_chunks else pa.array([], column.type)
+    return np.array(lists.flatten().to_numpy(zero_copy_only=False)).reshape(len(lists), column.type.list_size)

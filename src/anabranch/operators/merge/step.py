@@ -1,0 +1,252 @@
+"""One merge of two streams, over all that is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anabranch.kernels.groups import encode
+from anabranch.kernels.hashing import hashes_of_rows
+from anabranch.kernels.merge import ALL, CONTROLS, FIRST, NEAREST, REACHED, SIZE, STEP, merge_groups
+from anabranch.kernels.values import Column, valid
+from anabranch.log.offset import MIN_TIME
+from anabranch.operators.merge.completeness import Sample, cell_width, counts_of, group_numbers
+from anabranch.operators.merge.keys import Equal, Key, key_matrix
+from anabranch.operators.merge.records import Flags, Ints, Records
+
+POLICIES = {"first": FIRST, "nearest": NEAREST, "all": ALL}
+BYTES_PER_RECORD = 128
+"""What a waiting record is counted as when windows may grow."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How two streams are merged."""
+
+    keys: tuple[Key, ...]
+    by: tuple[Equal, ...]
+    join: Literal["inner", "left", "full", "anti"]
+    policy: int
+    window: int
+    step: int
+    every: int
+    delta: float
+    over: int
+    largest: int
+
+    @property
+    def tolerance(self) -> NDArray[np.float64]:
+        return np.array([key.tolerance for key in self.keys])
+
+
+@dataclass
+class Groups:
+    """What is kept of each value of the equal columns: numbers of its rounds, see `kernels.merge`."""
+
+    keys: list[Column]
+    control: Ints
+    rings: Ints
+
+    @staticmethod
+    def none(rules: Rules) -> Groups:
+        keys: list[Column] = [pa.array([], one.type) for one in rules.by]
+        return Groups(keys, np.empty((0, CONTROLS), np.int64), np.empty((0, rules.over, 3), np.int64))
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What came out: places in the lists of records (-1: no partner), and the time of the round."""
+
+    left: Ints
+    right: Ints
+    times: Ints
+    kinds: Ints
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def at(self, places: Ints | slice) -> Answers:
+        return Answers(self.left[places], self.right[places], self.times[places], self.kinds[places])
+
+    def not_before(self, time: int) -> Answers:
+        """None older than a time: what comes out because the streams have ended may follow a heartbeat."""
+        if len(self) == 0 or self.times[0] >= time:
+            return self
+        return Answers(self.left, self.right, np.maximum(self.times, time), self.kinds)
+
+
+@dataclass
+class Waiting:
+    """What a step keeps: the records of both sides, and its groups."""
+
+    left: Records
+    right: Records
+    groups: Groups
+    sample: Sample
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The answers of a step, with the records they are places in."""
+
+    answers: Answers
+    left: Records
+    right: Records
+
+    def in_one_piece(self) -> Merged:
+        """Records whose columns are not in several pieces, each of which taking some would put together anew."""
+        left, right = (replace(side, table=side.table.combine_chunks()) for side in (self.left, self.right))
+        return replace(self, left=left, right=right)
+
+
+def run_step(
+    rules: Rules, waiting: Waiting, left: Records, right: Records, known: int, *, sampled: bool = True
+) -> tuple[Merged, Waiting]:
+    """Merge what waits and what is new, up to a time; gives what came out and what waits then."""
+    left, right = waiting.left.followed_by(left), waiting.right.followed_by(right)
+    keys_a, usable_a = key_matrix(rules.keys, 0, left.table)
+    keys_b, usable_b = key_matrix(rules.keys, 1, right.table)
+    by_a = [one.values(0, left.table) for one in rules.by]
+    by_b = [one.values(1, right.table) for one in rules.by]
+    for column in by_a:
+        usable_a &= valid(column)
+    for column in by_b:
+        usable_b &= valid(column)
+    if sampled:
+        _sample(rules, waiting, (left, keys_a, usable_a, by_a), (right, keys_b, usable_b, by_b))
+    cut = _Cut.of(rules, waiting.groups, by_a, by_b, len(left), len(right))
+    side_a = _Side(left, keys_a, usable_a, cut.order_a, cut.bounds_a)
+    side_b = _Side(right, keys_b, usable_b, cut.order_b, cut.bounds_b)
+    out, stay_a, stay_b, lengths = merge_groups(
+        *side_a.arrays(), *side_b.arrays(),
+        rules.tolerance, rules.policy, rules.every, known,
+        rules.join != "inner", rules.join == "full",
+        cut.groups.control, cut.groups.rings, rules.delta, rules.largest, max(1, rules.step // 64),
+    )  # fmt: skip
+    answers = Answers(side_a.places(out[0]), side_b.places(out[1]), out[2], out[3])
+    if rules.by:
+        answers = answers.at(np.lexsort(order_of(answers, left, right)[::-1]))
+    kept = Waiting(
+        side_a.staying(stay_a, lengths[:, 0], lengths[:, 1]),
+        side_b.staying(stay_b, lengths[:, 2], lengths[:, 3]),
+        cut.groups,
+        waiting.sample,
+    )
+    return Merged(answers, left, right), kept
+
+
+def counts(rules: Rules, waiting: Waiting) -> dict[str, Any]:
+    """What the step has done so far."""
+    sampled = waiting.sample.found(rules.tolerance, rules.policy)
+    return {**counts_of(waiting.groups.control, waiting.groups.rings), "sample": list(sampled)}
+
+
+@dataclass
+class _Side:
+    """The records of one side group by group, as the kernel wants them."""
+
+    records: Records
+    keys: NDArray[np.float64]
+    usable: Flags
+    order: Ints | None
+    bounds: Ints
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        records, keys, usable = self.records, self.keys, self.usable
+        times, rows, met, inside = records.times, records.rows, records.met.copy(), records.in_window
+        if self.order is not None:
+            keys, usable = np.ascontiguousarray(keys[:, self.order]), usable[self.order]
+            times, rows, met, inside = times[self.order], rows[self.order], met[self.order], inside[self.order]
+        before = np.concatenate([[0], np.cumsum(inside)])
+        windows = np.diff(before[self.bounds])
+        self.met = met
+        return self.bounds, windows, keys, usable, times, rows, met
+
+    def places(self, found: Ints) -> Ints:
+        """Places in the list of records, for those the kernel gave."""
+        if self.order is None:
+            return found
+        return np.where(found < 0, -1, self.order[found])
+
+    def staying(self, stay: Ints, windows: Ints, unread: Ints) -> Records:
+        """The records that wait, the windows of each group before what it has not read."""
+        records = self.records.at(self.places(stay))
+        parts = np.stack([windows, unread], axis=1).ravel()
+        inside = np.repeat(np.tile([True, False], len(windows)), parts)
+        return Records(records.table, records.times, records.rows, self.met[stay], inside)
+
+
+@dataclass
+class _Cut:
+    """Which records are of which group."""
+
+    groups: Groups
+    order_a: Ints | None
+    bounds_a: Ints
+    order_b: Ints | None
+    bounds_b: Ints
+
+    @staticmethod
+    def of(
+        rules: Rules, kept: Groups, by_a: Sequence[Column], by_b: Sequence[Column], count_a: int, count_b: int
+    ) -> _Cut:
+        if not rules.by:
+            groups = kept if len(kept.control) else _regrouped(rules, kept, [], np.empty(0, np.int32), 1)
+            return _Cut(groups, None, np.array([0, count_a]), None, np.array([0, count_b]))
+        known = len(kept.control)
+        columns = [
+            pa.chunked_array([*_chunks(k), *_chunks(a), *_chunks(b)], one.type)
+            for one, k, a, b in zip(rules.by, kept.keys, by_a, by_b, strict=True)
+        ]
+        found = encode(columns, known + count_a + count_b)
+        codes_a, codes_b = found.codes[known : known + count_a], found.codes[known + count_a :]
+        keys = found.keys(np.arange(found.size, dtype=np.int32))
+        groups = _regrouped(rules, kept, keys, found.codes[:known], found.size)
+        order_a, bounds_a = _sorted_by(codes_a, found.size)
+        order_b, bounds_b = _sorted_by(codes_b, found.size)
+        return _Cut(groups, order_a, bounds_a, order_b, bounds_b)
+
+
+def _chunks(column: Column) -> list[pa.Array]:
+    return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]
+
+
+def _sorted_by(codes: NDArray[np.int32], size: int) -> tuple[Ints, Ints]:
+    order = np.argsort(codes, kind="stable")
+    return order, np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=size))]).astype(np.int64)
+
+
+def _regrouped(rules: Rules, kept: Groups, keys: list[Any], codes: NDArray[np.int32], size: int) -> Groups:
+    """Groups by their codes: those that were kept, and new ones with the rules' own window and step."""
+    control = np.zeros((size, CONTROLS), np.int64)
+    control[:, SIZE], control[:, STEP], control[:, REACHED] = rules.window, rules.step, MIN_TIME
+    rings = np.zeros((size, rules.over, 3), np.int64)
+    control[codes], rings[codes] = kept.control, kept.rings
+    return Groups(keys, control, rings)
+
+
+def order_of(answers: Answers, left: Records, right: Records) -> list[Ints]:
+    """By what answers of all groups stand in one order: the round, those without partner first, then by arrival."""
+    rows_a = np.where(answers.left < 0, -1, left.rows[answers.left]) if len(left) else answers.left
+    rows_b = np.where(answers.right < 0, -1, right.rows[answers.right]) if len(right) else answers.right
+    partners = np.where(answers.left < 0, 1, np.where(answers.right < 0, 0, 2))
+    return [answers.times, answers.kinds, partners, rows_a, rows_b]
+
+
+def _sample(rules: Rules, waiting: Waiting, *sides: tuple[Records, NDArray[np.float64], Flags, list[Column]]) -> None:
+    """Take new records with a usable key into the sample."""
+    width = cell_width(rules.tolerance)
+    for side, (records, keys, usable, by) in enumerate(sides):
+        old = len(waiting.right if side else waiting.left)
+        if len(records) == old:
+            continue
+        groups = np.zeros(1)
+        if by:
+            new = [column.slice(old) for column in by]
+            groups = group_numbers(hashes_of_rows(new, len(records) - old))
+        waiting.sample.take_in(side, groups, np.ascontiguousarray(keys[:, old:]), usable[old:], width)

@@ -1,0 +1,244 @@
+"""MERGE JOIN in a standing query: rows of streams whose keys agree within a tolerance.
+
+What is merged, and how, is that of M. Mazzucco et al., "Merging Multiple Data Streams on Common Keys
+over High Performance Networks" (2002); see `operators.merge`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from sqlglot import exp
+
+from anabranch.operators.merge.operator import Merge
+from anabranch.operators.merge.range_operator import RangeMerge
+from anabranch.schema import StreamSchema
+from anabranch.sql.aggregate_functions import aggregate_name
+from anabranch.sql.columns import column, conjuncts, sql_of
+from anabranch.sql.join_answer import JoinAnswer, answer_of
+from anabranch.sql.join_scope import JoinScope, sources_of
+from anabranch.sql.merge_keys import MergeOn, read_on
+from anabranch.sql.rows import check_condition
+from anabranch.sql.sources import Lookup, plain_select, refuse_clauses
+from anabranch.sql.tree import Merging, Select, start_of
+
+Kind: TypeAlias = Literal["inner", "left", "full", "anti"]
+
+_KINDS: dict[str, Kind] = {
+    "": "inner",
+    "INNER": "inner",
+    "LEFT": "left",
+    "LEFT OUTER": "left",
+    "FULL": "full",
+    "FULL OUTER": "full",
+    "LEFT ANTI": "anti",
+}
+_INSTEAD = {
+    "RIGHT": "change the places of the streams, and write LEFT MERGE JOIN",
+    "RIGHT OUTER": "change the places of the streams, and write LEFT MERGE JOIN",
+    "LEFT SEMI": "write MERGE JOIN, and select columns of the streams before it only",
+    "SEMI": "write MERGE JOIN, and select columns of the streams before it only",
+    "ANTI": "write LEFT ANTI MERGE JOIN",
+}
+_AS_A_STREAM = "make the merge a stream with CREATE STREAM … AS SELECT … MERGE JOIN …, and"
+_CLAUSES = {
+    "group": ("a merge cannot have GROUP BY", f"{_AS_A_STREAM} group the windows of that"),
+    "having": ("a merge cannot have HAVING", f"use WHERE; or {_AS_A_STREAM} aggregate the windows of that"),
+    "order": ("a merge answers in the order of its rounds", f"{_AS_A_STREAM} order the windows of that"),
+    "limit": ("a merge has no last row to stop at", f"{_AS_A_STREAM} limit the windows of that"),
+    "distinct": ("DISTINCT would keep every row ever merged", f"{_AS_A_STREAM} use DISTINCT in windows of that"),
+}  # fmt: skip
+"""Clauses a merge cannot have: why, and what instead."""
+
+
+@dataclass(frozen=True)
+class MergePlan:
+    """What planning a merge gives; `residual_sql` is what Spark SQL does with its rows."""
+
+    operator: Merge | RangeMerge
+    residual_sql: str | None
+    schema: StreamSchema | None
+    time: str
+
+
+def plan_merge(select: Select, lookup: Lookup) -> MergePlan:
+    """The operator of a query with MERGE JOIN, and the Spark SQL behind it where Arrow cannot do an expression."""
+    merging = select.merge
+    assert merging is not None
+    if isinstance(select.tree, exp.SetOperation):
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            f"a side of {select.tree.key.upper()} cannot have MERGE JOIN",
+            start=merging.starts[0],
+            hint=f"{_AS_A_STREAM} name that",
+        )
+    tree = plain_select(select, joins=True)
+    _refuse(select, tree)
+    joins = _merges(select, tree, merging)
+    kinds = _kinds(select, joins)
+    sources = sources_of(select, [tree.args["from_"].this, *(each.this for each in joins)], lookup)
+    whole = JoinScope.of(select, sources)
+    found = [read_on(whole.up_to(count), join) for count, join in enumerate(joins, 2)]
+    _check_ranges(whole, merging, kinds, found)
+    if kinds[-1] == "anti":
+        _refuse_partner(select, tree, sources[-1].alias)
+        whole = whole.up_to(len(sources) - 1)
+    scope = whole.with_results()
+    conditions, rest = _where(scope, tree)
+    answer = answer_of(scope, tree, rest)
+    operator = _operator(scope, merging, found, kinds, conditions, answer)
+    return MergePlan(operator, answer.residual_sql, answer.schema, answer.time)
+
+
+def _operator(
+    scope: JoinScope,
+    merging: Merging,
+    found: list[MergeOn],
+    kinds: tuple[Kind, ...],
+    conditions: tuple[str, ...],
+    answer: JoinAnswer,
+) -> Merge | RangeMerge:
+    options = merging.options
+    sources = tuple((each.alias, each.stream) for each in scope.sources)
+    keys, by = tuple(each.keys for each in found), tuple(each.by for each in found)
+    if options.algorithm == "rtm":
+        return RangeMerge(
+            sources, keys, by, kinds, conditions, answer.columns, answer.operator_time,
+            policy=options.policy, window=options.window, every=options.every, remainder=options.remainder,
+        )  # fmt: skip
+    return Merge(
+        sources, keys, by, kinds, conditions, answer.columns, answer.operator_time,
+        policy=options.policy, window=options.window, step=options.step, every=options.every,
+        delta=options.delta, over=options.over, memory=options.memory,
+    )  # fmt: skip
+
+
+def _where(scope: JoinScope, tree: exp.Select) -> tuple[tuple[str, ...], list[exp.Expr]]:
+    """Conditions on merged rows, and those of them that Arrow cannot evaluate."""
+    where = tree.args.get("where")
+    conditions: list[str] = []
+    rest: list[exp.Expr] = []
+    for part in conjuncts(scope.resolve(where.this)) if where is not None else ():
+        check_condition(scope, part)
+        if scope.can_compile(part):
+            conditions.append(sql_of(part))
+        else:
+            rest.append(part)
+    return tuple(conditions), rest
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+def _refuse(select: Select, tree: exp.Select) -> None:
+    windows = [each.start for each in (select.window, *select.pairs) if each is not None]
+    if windows:
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            "a merge has no WINDOW clause: its windows are counted in rows",
+            start=windows[0],
+            hint="write WITH (window = 5000) after ON",
+        )
+    refuse_clauses(select, tree, _CLAUSES)
+    for node in (each for item in tree.expressions for each in item.walk()):
+        if aggregate_name(node):
+            raise select.error(
+                "NOT_IN_THE_LANGUAGE",
+                "a merge cannot have aggregates",
+                node,
+                hint=f"{_AS_A_STREAM} aggregate the windows of that",
+            )
+    if select.emit is not None:
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            f"a merge answers each row once, in order, without EMIT {select.emit.kind}",
+            start=select.emit.start,
+            hint="leave it out; WITH (every = INTERVAL …) says how often there is a round",
+        )
+    for hint in select.hints:
+        raise select.error(
+            "HINT_NOT_POSSIBLE",
+            "a merge chooses itself how its rows are kept",
+            start=hint.start,
+            hint="leave the hint out",
+        )
+
+
+def _merges(select: Select, tree: exp.Select, merging: Merging) -> list[exp.Join]:
+    """The joins of FROM, each of which must be a MERGE JOIN: one MERGE stands before each of their streams."""
+    joins: list[exp.Join] = tree.args.get("joins") or []
+    places = [start_of(each) or 0 for each in (tree.args["from_"].this, *(join.this for join in joins))]
+    for before, after, join in zip(places, places[1:], joins, strict=False):
+        if not any(before < start < after for start in merging.starts):
+            raise select.error(
+                "NOT_IN_THE_LANGUAGE",
+                "MERGE JOIN cannot stand beside other joins",
+                join.this,
+                hint=f"{_AS_A_STREAM} join that",
+            )
+    return joins
+
+
+def _kinds(select: Select, joins: list[exp.Join]) -> tuple[Kind, ...]:
+    kinds: list[Kind] = []
+    for number, join in enumerate(joins, 1):
+        words = [join.args.get(part) for part in ("method", "side", "kind")]
+        said = " ".join(str(each).upper() for each in words if each)
+        if said not in _KINDS or join.args.get("using"):
+            wrong = f"{said} MERGE JOIN" if said not in _KINDS else "MERGE JOIN … USING"
+            raise select.error(
+                "NOT_IN_THE_LANGUAGE",
+                f"there is no {wrong}",
+                join.this,
+                hint=_INSTEAD.get(said, "write MERGE JOIN … ON within(…)"),
+                keyword=said.split()[0] if said not in _KINDS else None,
+            )
+        if _KINDS[said] in ("full", "anti") and number < len(joins):
+            raise select.error(
+                "NOT_IN_THE_LANGUAGE",
+                f"{said} MERGE JOIN can only be the last",
+                join.this,
+                hint=f"put it last, or {_AS_A_STREAM} merge that",
+                keyword=said.split()[0],
+            )
+        kinds.append(_KINDS[said])
+    return tuple(kinds)
+
+
+def _check_ranges(scope: JoinScope, merging: Merging, kinds: tuple[Kind, ...], found: list[MergeOn]) -> None:
+    """What a stream that is asked for ranges of its columns cannot answer."""
+    if merging.options.algorithm != "rtm":
+        return
+    columns = {sql_of(column(name)) for name in scope.schema.names}
+    computed = [right for each in found for _, right, _ in each.keys if right not in columns]
+    last = scope.sources[-1].alias
+    why, instead = "", ""
+    if len(scope.sources) > 2:
+        why = f"merges two streams, and there are {len(scope.sources)}"
+        instead = "merge two of them in a CREATE STREAM … AS SELECT … first"
+    elif kinds[0] == "full":
+        why, instead = f"cannot tell which rows of {last} have no partner", "write LEFT MERGE JOIN"
+    elif computed:
+        why, instead = f"asks for ranges of columns, and {computed[0]} is computed", f"put the column of {last} alone"
+    if why:
+        raise scope.select.error(
+            "MERGE_OPTION_INVALID",
+            f"algorithm = 'rtm' {why}",
+            start=merging.options.start,
+            hint=f"{instead}, or use algorithm = 'cgm'",
+        )
+
+
+def _refuse_partner(select: Select, tree: exp.Select, alias: str) -> None:
+    """What has no partner has nothing of the stream it would be merged with."""
+    where = tree.args.get("where")
+    for part in (*tree.expressions, *([where] if where is not None else ())):
+        for node in part.find_all(exp.Column):
+            if node.table.lower() == alias.lower():
+                raise select.error(
+                    "COLUMN_NOT_FOUND",
+                    f'LEFT ANTI MERGE JOIN answers rows without a partner, so there is nothing of "{alias}"',
+                    node,
+                    hint="select columns of the streams before it",
+                )

@@ -1,0 +1,384 @@
+"""Merges within a tolerance the naive way: record by record, every pair looked at, windows as plain sorted lists.
+
+`cgm` is the merge of continuously generated data, `rtm` the merge by range queries, both after
+M. Mazzucco et al. (2002, §4). Nothing here is made to be fast.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+MAX_TIME = (1 << 63) - 2
+"""The time of a stream that has ended."""
+LAST = MAX_TIME - 1
+"""When rows come that a merge gives at the very end, for the merge after it: after all others."""
+CLOSING = (MAX_TIME, 1)
+"""The stamp of what leaves when both streams have ended."""
+FAR = 1 << 80
+"""A time that is never reached."""
+
+Policy = Literal["first", "nearest", "all"]
+Stamp = tuple[int, int]
+"""The time of a round, and 0 if it was due then, 1 if a step was full."""
+
+
+class Record(NamedTuple):
+    """A row as a merge sees it: its number in its stream, its time, its keys and the group it belongs to."""
+
+    number: int
+    time: int
+    keys: tuple[float | None, ...]
+    group: Any = ()
+    shown: int | None = None
+    """What `_time` may say of it, if that is not its time."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can merge at all: NULL, NaN and infinity are near nothing, NULL equals no group."""
+        numbers = all(key is not None and math.isfinite(key) for key in self.keys)
+        return numbers and (not isinstance(self.group, tuple) or None not in self.group)
+
+
+class Out(NamedTuple):
+    """A pair, or a record of A or B that left without ever having merged."""
+
+    kind: Literal["a", "b", "pair"]
+    a: int | None
+    b: int | None
+    time: int
+    stamp: Stamp
+
+
+@dataclass(frozen=True)
+class Options:
+    """What MERGE JOIN … WITH (…) says of one merge; `largest` is how far memory lets the window grow."""
+
+    tolerances: tuple[float, ...]
+    policy: Policy = "first"
+    window: int = 5000
+    step: int = 1000
+    every: int | None = 1_000_000
+    delta: float | None = None
+    over: int = 20
+    largest: int = 1 << 40
+
+
+Pairs = list[tuple[Record, Record]]
+Records = tuple[list[Record], list[Record]]
+Counts = tuple[int, int, int]
+Numbers = tuple[set[int], set[int]]
+"""Records of A and of B by their numbers."""
+
+
+# -- which records merge -----------------------------------------------------------------------------
+
+
+def within(a: Record, b: Record, tolerances: Sequence[float]) -> bool:
+    """Whether all keys are as near as they must be."""
+    return all(abs(x - y) <= far for x, y, far in zip(a.keys, b.keys, tolerances, strict=True))  # type: ignore[operator]
+
+
+def cursors(a: Sequence[Record], b: Sequence[Record], tolerance: float) -> Pairs:
+    """Step 3 of section 4.1, over two sorted windows of records with one key."""
+    at, other, pairs = 0, 0, []
+    while at < len(a) and other < len(b):
+        if within(a[at], b[other], (tolerance,)):
+            merged = a[at], b[other]
+            pairs.append(merged)
+            while at < len(a) and within(a[at], merged[0], (tolerance,)):
+                at += 1
+            while other < len(b) and within(b[other], merged[1], (tolerance,)):
+                other += 1
+        elif b[other].keys > a[at].keys:
+            at += 1
+        else:
+            other += 1
+    return pairs
+
+
+def first(a: Sequence[Record], b: Sequence[Record], tolerances: Sequence[float]) -> Pairs:
+    """Each of A in order with the first of B it may have; neighbours of what has merged are passed over."""
+    pairs: Pairs = []
+    for one in a:
+        if any(within(one, done, tolerances) for done, _ in pairs):
+            continue
+        for other in b:
+            if within(one, other, tolerances) and not any(within(other, done, tolerances) for _, done in pairs):
+                pairs.append((one, other))
+                break
+    return pairs
+
+
+def nearest(a: Sequence[Record], b: Sequence[Record], tolerances: Sequence[float], *, ended: bool = False) -> Pairs:
+    """The nearest pair, then the nearest of what is left; those in front wait for what may come unless all has."""
+    if not a or not b:
+        return []
+    front = math.inf if ended else min(max(r.keys[0] for r in side) for side in (a, b)) - tolerances[0]  # type: ignore[type-var, operator]
+    ranked = sorted(
+        (_distance(one, other, tolerances), one.number, other.number, one, other)
+        for one in a
+        for other in b
+        if within(one, other, tolerances) and max(one.keys[0], other.keys[0]) <= front  # type: ignore[type-var, operator]
+    )
+    pairs: Pairs = []
+    for *_, one, other in ranked:
+        if all(one != x and other != y for x, y in pairs):
+            pairs.append((one, other))
+    return sorted(pairs, key=lambda pair: a.index(pair[0]))
+
+
+def _distance(a: Record, b: Record, tolerances: Sequence[float]) -> float:
+    keys = zip(a.keys, b.keys, tolerances, strict=True)
+    return max(float(abs(x - y) / far) if far else 0.0 for x, y, far in keys)  # type: ignore[operator]
+
+
+def all_pairs(a: Sequence[Record], b: Sequence[Record], tolerances: Sequence[float], new: Numbers) -> Pairs:
+    """Every pair of which one record is new."""
+    return [
+        (one, other)
+        for one in a
+        for other in b
+        if within(one, other, tolerances) and (one.number in new[0] or other.number in new[1])
+    ]
+
+
+# -- rounds of one group -----------------------------------------------------------------------------
+
+
+class Round(NamedTuple):
+    """What a round did: who left without ever having merged, who merged, and who never can."""
+
+    stamp: Stamp
+    dropped: Records
+    pairs: Pairs
+    unusable: Records
+    merged: int
+    """How many of A merged for the first time: M."""
+    window: int
+    step: int
+    """N and K as they were in this round."""
+
+    @property
+    def counts(self) -> Counts:
+        """M, and how many of A and of B left without a partner."""
+        a, b = (len(left) + len(never) for left, never in zip(self.dropped, self.unusable, strict=True))
+        return self.merged, a, b
+
+
+def kappa(merged: int, dropped_a: int, dropped_b: int) -> float:
+    """Of the matches that were possible in a window, the share that was made."""
+    possible = merged + min(dropped_a, dropped_b)
+    return merged / possible if possible else 1.0
+
+
+def shortfall(counts: Iterable[Counts]) -> float:
+    """Δ over rounds, each weighing as much as it had to match."""
+    sums = [sum(column) for column in zip((0, 0, 0), *counts, strict=True)]
+    return 1 - kappa(*sums)
+
+
+@dataclass
+class Group:
+    """Windows A and B of one group, and what of its streams was not read yet."""
+
+    options: Options
+    unread: Records
+    window: int
+    step: int
+    windows: Records = field(default_factory=lambda: ([], []))
+    merged: Numbers = field(default_factory=lambda: (set(), set()))
+    """Records that have merged (`all` keeps them in their windows)."""
+    watched: list[Counts] = field(default_factory=list)
+    """Counts of the rounds since N and K were last changed."""
+
+    def rounds(self, t: int) -> list[Round]:
+        """All rounds there are while both streams are known up to `t`."""
+        done = []
+        while (found := self._next(t)) is not None:
+            stamp, takes = found
+            done.append(self._round(stamp, takes))
+            self._adapt(done[-1])
+        if t == MAX_TIME:
+            done.append(self._close())
+        return done
+
+    def _next(self, t: int) -> tuple[Stamp, tuple[int, int]] | None:
+        """The stamp of the next round and how many records each side takes, or None until more is known."""
+        known = [[record for record in side if record.time < t] for side in self.unread]
+        if not known[0] and not known[1]:
+            return None
+        least = [max(self.step, self.window - len(window)) for window in self.windows]
+        full = min(side[n - 1].time if len(side) >= n else FAR for side, n in zip(known, least, strict=True))
+        due = self._due(min(side[0].time for side in known if side), t)
+        if due <= t and due <= full:
+            a, b = (sum(record.time < due for record in side) for side in known)
+            return (due, 0), (a, b)
+        if full < t:
+            a, b = (min(n, sum(r.time <= full for r in side)) for side, n in zip(known, least, strict=True))
+            return (full, 1), (a, b)
+        return None
+
+    def _due(self, earliest: int, t: int) -> int:
+        every = self.options.every
+        due = FAR if every is None else (earliest // every + 1) * every
+        return min(due, MAX_TIME) if t == MAX_TIME else due
+
+    def _round(self, stamp: Stamp, takes: tuple[int, int]) -> Round:
+        dropped: Records = ([], [])
+        unusable: Records = ([], [])
+        new: Numbers = (set(), set())
+        for side, count in enumerate(takes):
+            window, rows = self.windows[side], self.unread[side][:count]
+            del self.unread[side][:count]
+            excess = max(0, min(len(window) + count - self.window, len(window)))
+            dropped[side].extend(self._unmerged(side, window[:excess]))
+            unusable[side].extend(row for row in rows if not row.usable)
+            rows = [row for row in rows if row.usable]
+            window[:] = sorted(window[excess:] + rows, key=lambda row: (row.keys, row.number))
+            new[side].update(row.number for row in rows)
+        before = len(self.merged[0])
+        pairs = self._merge(new)
+        return Round(stamp, dropped, pairs, unusable, len(self.merged[0]) - before, self.window, self.step)
+
+    def _unmerged(self, side: int, records: list[Record]) -> list[Record]:
+        return [record for record in records if record.number not in self.merged[side]]
+
+    def _merge(self, new: Numbers = (set(), set()), *, ended: bool = False) -> Pairs:
+        a, b = self.windows
+        tolerances = self.options.tolerances
+        if self.options.policy == "all":
+            pairs = all_pairs(a, b, tolerances, new)
+        elif self.options.policy == "nearest":
+            pairs = nearest(a, b, tolerances, ended=ended)
+        else:
+            pairs = first(a, b, tolerances)
+        for side, window in enumerate(self.windows):
+            self.merged[side].update(pair[side].number for pair in pairs)
+            if self.options.policy != "all":
+                window[:] = self._unmerged(side, window)
+        return pairs
+
+    def _close(self) -> Round:
+        """The streams have ended: who waited waits no longer, and who is left has no partner."""
+        pairs = self._merge(ended=True) if self.options.policy == "nearest" else []
+        left = (self._unmerged(0, self.windows[0]), self._unmerged(1, self.windows[1]))
+        return Round(CLOSING, left, pairs, ([], []), len(pairs), self.window, self.step)
+
+    def _adapt(self, done: Round) -> None:
+        """While too much is missed, the window doubles and the step halves, as far as memory goes."""
+        self.watched = [*self.watched, done.counts][-self.options.over :]
+        if self.options.delta is None or len(self.watched) < self.options.over:
+            return
+        larger = min(2 * self.window, self.options.largest), max(self.step // 2, self.options.step // 64, 1)
+        if shortfall(self.watched) >= self.options.delta and larger != (self.window, self.step):
+            (self.window, self.step), self.watched = larger, []
+
+
+# -- the merge of continuously generated data --------------------------------------------------------
+
+
+def cgm(a: Sequence[Record], b: Sequence[Record], options: Options, t: int = MAX_TIME) -> list[Out]:
+    """All that has come out, in order, once both streams are known up to `t`.
+
+    Without groups, a round gives what it dropped of A, then of B, each in the order of the window, then its
+    pairs in the order of A, then records of A and of B that cannot merge. With groups, which have rounds
+    of their own, all of one stamp comes together: dropped of A by number (those that cannot merge among
+    them), dropped of B by number, pairs by their numbers. When the streams have ended, who is left in the
+    windows comes last, after the pairs of those who had waited.
+    """
+    groups: dict[Any, list[Round]] = {}
+    for key in dict.fromkeys(_group(record) for record in (*a, *b)):
+        groups[key] = group_rounds(key, a, b, options, t)
+    end = _end(groups.values(), [record for record in (*a, *b) if record.time < t])
+    out = [one for rounds in groups.values() for done in rounds for one in _told(done, end)]
+    if all(record.group == () for record in (*a, *b)):
+        return out
+    kinds = {"a": 0, "b": 1, "pair": 2}
+    return sorted(out, key=lambda one: (one.stamp, kinds[one.kind], one.a or 0, one.b or 0))
+
+
+def group_rounds(
+    key: Any, a: Sequence[Record], b: Sequence[Record], options: Options, t: int = MAX_TIME
+) -> list[Round]:
+    """The rounds of one group."""
+    mine = tuple([record for record in side if _group(record) == key] for side in (a, b))
+    return Group(options, mine, options.window, options.step).rounds(t)  # type: ignore[arg-type]
+
+
+def _group(record: Record) -> Any:
+    return tuple("NaN" if part != part else part for part in record.group)
+
+
+def _end(groups: Iterable[list[Round]], records: Iterable[Record]) -> int:
+    """`_time` of what comes out when the streams have ended: as late as anything before it."""
+    before = [done.stamp[0] for rounds in groups for done in rounds if done.stamp[0] < LAST]
+    return max([*before, *(record.time if record.shown is None else record.shown for record in records)], default=0)
+
+
+def _told(done: Round, end: int) -> list[Out]:
+    time = end if done.stamp[0] >= LAST else done.stamp[0]
+
+    def left(records: Records) -> list[Out]:
+        a = [Out("a", record.number, None, time, done.stamp) for record in records[0]]
+        return a + [Out("b", None, record.number, time, done.stamp) for record in records[1]]
+
+    pairs = [Out("pair", one.number, other.number, time, done.stamp) for one, other in done.pairs]
+    dropped = left(done.dropped)
+    return pairs + dropped if done.stamp == CLOSING else dropped + pairs + left(done.unusable)
+
+
+# -- the merge by range queries ----------------------------------------------------------------------
+
+
+def rtm(
+    a: Sequence[Record],
+    b: Sequence[Record],
+    tolerances: tuple[float, ...],
+    window: int,
+    remainder: Literal["rest", "difference"] = "rest",
+) -> list[tuple[int, int]]:
+    """Numbers of the records that merge: blocks of A drive, B answers range queries in the order of its rows.
+
+    When a window of B is used up, the next one comes from the same range query (`rest`), or from the
+    range of A without the ranges that the windows of B have covered so far (`difference`, section 4.2).
+    """
+    pairs = []
+    for at in range(0, len(a), window):
+        block = sorted((r for r in a[at : at + window] if r.usable), key=lambda r: (r.keys, r.number))
+        if block:
+            pairs += [(one.number, other.number) for one, other in _block(block, b, tolerances, window, remainder)]
+    return pairs
+
+
+Cube = list[tuple[float, float]]
+
+
+def _block(
+    block: list[Record], b: Sequence[Record], tolerances: tuple[float, ...], window: int, remainder: str
+) -> Pairs:
+    cube = [(low - far, high + far) for (low, high), far in zip(_cube(block), tolerances, strict=True)]
+    found = [record for record in b if record.usable and _inside(record, cube)]
+    seen: list[Cube] = []
+    pairs: Pairs = []
+    while found:
+        taken = sorted(found[:window], key=lambda record: (record.keys, record.number))
+        merged = first(block, taken, tolerances)
+        pairs += merged
+        block = [record for record in block if all(record != one for one, _ in merged)]
+        seen.append(_cube(taken))
+        found = found[window:]
+        if remainder == "difference":
+            found = [record for record in found if not any(_inside(record, known) for known in seen)]
+    return pairs
+
+
+def _cube(records: Sequence[Record]) -> Cube:
+    columns = list(zip(*(record.keys for record in records), strict=True))
+    return [(min(column), max(column)) for column in columns]
+
+
+def _inside(record: Record, cube: Cube) -> bool:
+    return all(low <= key <= high for key, (low, high) in zip(record.keys, cube, strict=True))  # type: ignore[operator]

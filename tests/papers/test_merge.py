@@ -1,0 +1,203 @@
+"""M. Mazzucco, A. Ananthanarayan, R. L. Grossman, J. Levera and G. B. Rao, "Merging Multiple Data Streams on
+Common Keys over High Performance Networks" (2002).
+
+Its two examples, its measure of completeness, and what it says of windows and steps.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from anabranch.operators.merge.operator import Merge
+from anabranch.schema import StreamSchema
+from anabranch.testing import OperatorHarness
+from tests.operators.merge_oracle import (
+    MAX_TIME,
+    Options,
+    Record,
+    cgm,
+    cursors,
+    group_rounds,
+    kappa,
+    rtm,
+    shortfall,
+)
+
+KEYED = StreamSchema.of({"k": "DOUBLE", "ts": "TIMESTAMP"}, time="ts")
+A, B = [6, 7, 8, 9, 10, 11, 20, 21], [5, 13, 14, 15, 16, 17, 18, 21]
+MERGED = [(6, 5), (11, 13), (20, 18)]
+
+
+def records(keys: Sequence[float]) -> list[Record]:
+    """Records of one key, one after the other in time."""
+    return [Record(number, number, (key,)) for number, key in enumerate(keys)]
+
+
+def merge(tolerance: float, window: int, step: int, **more: Any) -> Merge:
+    return Merge(
+        sources=(("a", "A"), ("b", "B")),
+        keys=((("`a.k`", "`b.k`", tolerance),),),
+        by=((),),
+        joins=("inner",),
+        conditions=(),
+        columns=(("a", "`a.k`"), ("b", "`b.k`"), ("_time", "_time")),
+        time="_time",
+        window=window,
+        step=step,
+        every=None,
+        **more,
+    )
+
+
+def driven(operator: Merge, a: Sequence[float], b: Sequence[float], end: int = MAX_TIME) -> OperatorHarness:
+    """The merge over both streams, whose records come one a microsecond."""
+    harness = OperatorHarness(operator, {"A": KEYED, "B": KEYED})
+    for name, keys in (("A", a), ("B", b)):
+        harness.push(name, [{"k": float(k), "ts": f"1970-01-01 00:00:00.{n:06d}"} for n, k in enumerate(keys)])
+        harness.advance(name, end)
+    harness.run()
+    return harness
+
+
+def told(harness: OperatorHarness) -> dict[str, Any]:
+    """What the merge says of itself."""
+    assert harness.work.report is not None
+    return harness.work.report
+
+
+def pairs(harness: OperatorHarness) -> list[tuple[float, float]]:
+    answer = harness.answers()
+    return list(zip(answer.column("a").to_pylist(), answer.column("b").to_pylist(), strict=True))
+
+
+# -- section 4.1: the example ------------------------------------------------------------------------
+
+
+def test_the_cursors_merge_what_the_example_says() -> None:
+    assert [(one.keys[0], other.keys[0]) for one, other in cursors(records(A), records(B), 2)] == MERGED
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_example_of_cgm(seed: int) -> None:
+    """Also if the windows are not in order when they are grabbed: a sort comes first."""
+    chance = random.Random(seed)
+    a, b = (chance.sample(keys, 8) if seed else keys for keys in (A, B))
+    found = cgm(records(a), records(b), Options((2,), window=8, step=1, every=None), t=8)
+    assert [(a[out.a or 0], b[out.b or 0]) for out in found if out.kind == "pair"] == MERGED
+    # The cursors stand on the last records; neither stream has another one that could move them.
+    assert pairs(driven(merge(2, 8, 1), a, b, end=8)) == MERGED
+
+
+def test_the_window_need_not_be_full_when_the_streams_end() -> None:
+    assert pairs(driven(merge(2, 50, 10), A, B)) == MERGED
+
+
+# -- section 4.1: how windows move -------------------------------------------------------------------
+
+
+def test_windows_move_by_what_has_merged_or_by_the_least_increment() -> None:
+    """l is the greater of M and K; who has not merged makes room only where the merged have not made enough."""
+    a, b = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], [1, 2, 3, 14, 15, 16, 7, 8, 17, 18, 19, 20]
+    options = Options((0,), window=4, step=2, every=None)
+    rounds = group_rounds((), records(a), records(b), options, t=20)
+    told = [
+        ([one.keys[0] for one, _ in done.pairs], *([r.keys[0] for r in left] for left in done.dropped))
+        for done in rounds
+    ]
+    assert told == [
+        # 1, 2, 3, 4 and 1, 2, 3, 14: three merge, and three new records take their places.
+        ([1, 2, 3], [], []),
+        # 4, 5, 6, 7 and 7, 14, 15, 16: one merges, K = 2 come: for the second of them the first one leaves.
+        ([7], [], []),
+        # 5, 6, 8, 9 and 8, 15, 16, 17: in order, 14 was the first of what was left.
+        ([8], [4], [14]),
+        ([], [5], [15]),
+    ]
+    harness = driven(merge(0, 4, 2), a, b, end=20)
+    assert pairs(harness) == [(k, k) for k in (1, 2, 3, 7, 8)]
+
+
+def test_without_a_least_increment_a_window_would_stand_still() -> None:
+    """Nothing merges in the first windows, and yet what comes later does."""
+    a, b = [*range(10), 100, 101, 102], [*range(50, 60), 100, 101, 102]
+    for step in (1, 3, 5):
+        assert pairs(driven(merge(0, 5, step), a, b)) == [(100, 100), (101, 101), (102, 102)]
+
+
+def test_records_that_come_late_merge_while_their_partners_are_in_the_window() -> None:
+    """A larger window or a smaller step finds more (section 3, and the tables)."""
+    keys = list(range(400))
+    chance = random.Random(1)
+    moved = sorted(keys, key=lambda k: k + chance.choice([0, 0, 0, 60]))
+    found = {
+        (window, step): len(pairs(driven(merge(0, window, step), keys, moved)))
+        for window, step in ((10, 8), (40, 32), (40, 8), (100, 20))
+    }
+    assert found[(100, 20)] == 400
+    assert found[(10, 8)] < found[(40, 32)] < found[(40, 8)] <= found[(100, 20)]
+
+
+# -- section 3: completeness -------------------------------------------------------------------------
+
+
+def moving_average(kappas: Sequence[float], m: int, n: int) -> float:
+    """Δ of the windows n − m + 1 to n, as the paper writes it."""
+    return 1 - sum(kappas[n - m : n]) / m
+
+
+def test_delta_is_a_moving_average_of_what_was_missed() -> None:
+    """Three windows in which 8 matches were possible: all were made, then 6, then 4."""
+    counts = [(8, 0, 0), (6, 2, 5), (4, 4, 4)]
+    kappas = [kappa(*count) for count in counts]
+    assert kappas == [1.0, 0.75, 0.5]
+    for m, n in ((1, 1), (2, 2), (3, 3), (2, 3), (1, 3)):
+        assert shortfall(counts[n - m : n]) == pytest.approx(moving_average(kappas, m, n))
+    assert shortfall(counts) == 0.25
+
+
+def test_a_record_whose_partner_is_not_there_was_no_possible_match() -> None:
+    assert kappa(5, 100, 0) == 1.0
+    assert kappa(0, 0, 0) == 1.0
+    assert kappa(0, 3, 7) == 0.0
+
+
+def test_delta_of_a_merge() -> None:
+    """Five match at once, 4 and 14 never: their places are taken in the third round."""
+    a, b = [1, 2, 3, 4, 5, 6], [1, 2, 3, 14, 5, 6]
+    rounds = group_rounds((), records(a), records(b), Options((0,), window=2, step=2, every=None), t=6)
+    counts = [done.counts for done in rounds]
+    assert counts == [(2, 0, 0), (1, 0, 0), (2, 1, 1)]
+    assert shortfall(counts) == pytest.approx(1 / 6)
+    report = told(driven(merge(0, 2, 2), a, b, end=6))
+    assert report["delta"] == pytest.approx(1 / 6)
+    assert report["kappa"] == pytest.approx(2 / 3)
+
+
+def test_the_promise_is_kept_by_larger_windows() -> None:
+    """Every fifth record of B comes 30 late: windows of 8 lose it, those that have grown do not."""
+    keys = list(range(3000))
+    late = sorted(keys, key=lambda k: k + (30 if k % 5 == 0 else 0))
+    careless = merge(0, 8, 4)
+    careful = replace(careless, delta=0.02, over=5)
+    reports = [told(driven(operator, keys, late, end=3000)) for operator in (careless, careful)]
+    assert reports[0]["delta"] > 0.1
+    assert reports[0]["window"] == 8
+    assert reports[1]["delta"] < 0.02
+    assert reports[1]["window"] > 8
+    assert reports[1]["merged"] > reports[0]["merged"]
+
+
+# -- section 4.2 -------------------------------------------------------------------------------------
+
+
+def test_the_example_of_rtm() -> None:
+    """The first range query fills the window of B up to 6, the second one brings what lies beyond."""
+    a, b = records([2, 4, 6, 8, 10]), records(range(1, 12))
+    for remainder in ("rest", "difference"):
+        found = rtm(a, b, (0,), 5, remainder)
+        assert [(a[n].keys[0], b[m].keys[0]) for n, m in found] == [(k, k) for k in (2, 4, 6, 8, 10)]
