@@ -131,6 +131,26 @@ def answer(case: Case, streams: Mapping[str, list[Row]], t: int = MAX_TIME) -> A
 
 
 def _merged(case: Case, place: int, tables: list[list[Row]], left: list[Left], right: list[Row], t: int) -> list[Left]:
+    a, b, tolerances = _records(case, place, tables, left, right)
+    found = cgm(a, b, case.options(place, tolerances), t)
+    nothing = (None,) * (place + 1)
+    return [
+        Left((*(nothing if out.a is None else left[out.a].rows), out.b), out.time, _read_at(out))
+        for out in found
+        if out.kind in KINDS[case.joins[place]]
+    ]
+
+
+def keyed(case: Case, streams: Mapping[str, list[Row]]) -> tuple[list[Record], list[Record], tuple[Any, ...]]:
+    """The records of a merge of two streams, and the tolerances of their keys."""
+    tables = [streams[name] for name in case.streams]
+    left = [Left((row["n"],), row["t"], row["t"]) for row in tables[0]]
+    return _records(case, 0, tables, left, tables[1])
+
+
+def _records(
+    case: Case, place: int, tables: list[list[Row]], left: list[Left], right: list[Row]
+) -> tuple[list[Record], list[Record], tuple[Any, ...]]:
     alias = case.aliases[place + 1]
     sides = [[_rows(case, tables, one.rows) for one in left], [{alias: row} for row in right]]
     columns = [_keys(key, *sides) for key in case.keys[place]]
@@ -144,13 +164,7 @@ def _merged(case: Case, place: int, tables: list[list[Row]], left: list[Left], r
         Record(n, row["t"], tuple(column[n] for column in b_keys), tuple(column[n] for column in b_by), row["t"])
         for n, row in enumerate(right)
     ]
-    found = cgm(a, b, case.options(place, tuple(tolerance for _, _, tolerance in columns)), t)
-    nothing = (None,) * (place + 1)
-    return [
-        Left((*(nothing if out.a is None else left[out.a].rows), out.b), out.time, _read_at(out))
-        for out in found
-        if out.kind in KINDS[case.joins[place]]
-    ]
+    return a, b, tuple(tolerance for _, _, tolerance in columns)
 
 
 def _keys(key: Key, left: Sequence[Rows], right: Sequence[Rows]) -> tuple[list[Any], list[Any], Any]:

@@ -1,7 +1,6 @@
 """Merges within a tolerance the naive way: record by record, every pair looked at, windows as plain sorted lists.
 
-`cgm` is the merge of continuously generated data, `rtm` the merge by range queries, both after
-M. Mazzucco et al. (2002, §4). Nothing here is made to be fast.
+The merge of continuously generated data after M. Mazzucco et al. (2002, §4.1); nothing here is made to be fast.
 """
 
 from __future__ import annotations
@@ -328,57 +327,3 @@ def _told(done: Round, end: int) -> list[Out]:
     pairs = [Out("pair", one.number, other.number, time, done.stamp) for one, other in done.pairs]
     dropped = left(done.dropped)
     return pairs + dropped if done.stamp == CLOSING else dropped + pairs + left(done.unusable)
-
-
-# -- the merge by range queries ----------------------------------------------------------------------
-
-
-def rtm(
-    a: Sequence[Record],
-    b: Sequence[Record],
-    tolerances: tuple[float, ...],
-    window: int,
-    remainder: Literal["rest", "difference"] = "rest",
-) -> list[tuple[int, int]]:
-    """Numbers of the records that merge: blocks of A drive, B answers range queries in the order of its rows.
-
-    When a window of B is used up, the next one comes from the same range query (`rest`), or from the
-    range of A without the ranges that the windows of B have covered so far (`difference`, section 4.2).
-    """
-    pairs = []
-    for at in range(0, len(a), window):
-        block = sorted((r for r in a[at : at + window] if r.usable), key=lambda r: (r.keys, r.number))
-        if block:
-            pairs += [(one.number, other.number) for one, other in _block(block, b, tolerances, window, remainder)]
-    return pairs
-
-
-Cube = list[tuple[float, float]]
-
-
-def _block(
-    block: list[Record], b: Sequence[Record], tolerances: tuple[float, ...], window: int, remainder: str
-) -> Pairs:
-    cube = [(low - far, high + far) for (low, high), far in zip(_cube(block), tolerances, strict=True)]
-    found = [record for record in b if record.usable and _inside(record, cube)]
-    seen: list[Cube] = []
-    pairs: Pairs = []
-    while found:
-        taken = sorted(found[:window], key=lambda record: (record.keys, record.number))
-        merged = first(block, taken, tolerances)
-        pairs += merged
-        block = [record for record in block if all(record != one for one, _ in merged)]
-        seen.append(_cube(taken))
-        found = found[window:]
-        if remainder == "difference":
-            found = [record for record in found if not any(_inside(record, known) for known in seen)]
-    return pairs
-
-
-def _cube(records: Sequence[Record]) -> Cube:
-    columns = list(zip(*(record.keys for record in records), strict=True))
-    return [(min(column), max(column)) for column in columns]
-
-
-def _inside(record: Record, cube: Cube) -> bool:
-    return all(low <= key <= high for key, (low, high) in zip(record.keys, cube, strict=True))  # type: ignore[operator]

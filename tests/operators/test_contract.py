@@ -22,6 +22,7 @@ import pytest
 from anabranch.operators import OPERATORS, operator_from_json
 from anabranch.operators.base import MIN_TIME, Inputs, Offset, Operator
 from anabranch.operators.merge.operator import Merge
+from anabranch.operators.merge.range_operator import RangeMerge
 from anabranch.operators.select import Select
 from anabranch.operators.window_aggregate import WindowAggregate
 from anabranch.operators.window_changes import WindowChanges
@@ -125,6 +126,12 @@ def merge(*keys: tuple[str, float], by: str | None = None, kind: Any = "inner", 
     )  # fmt: skip
 
 
+def ranges(*keys: tuple[str, float], remainder: Any = "rest", window: int = 12, **more: Any) -> RangeMerge:
+    like = merge(*keys, **more)
+    fields = ("sources", "keys", "by", "joins", "conditions", "columns", "time", "policy", "every")
+    return RangeMerge(**{name: getattr(like, name) for name in fields}, window=window, remainder=remainder)
+
+
 def merge_of_three(**more: Any) -> Merge:
     return Merge(
         (("A", "in"), ("B", "in"), ("C", "in")),
@@ -153,6 +160,14 @@ EXAMPLES: dict[str, dict[str, Operator]] = {
         "three": merge_of_three(),
         "three_nearest": merge_of_three(policy="nearest", window=6, step=2),
         "three_all": merge_of_three(policy="all", every=None),
+    },
+    "range_merge": {
+        "first": ranges(("v", 1.0)),
+        "nearest": ranges(("d", 0.5), policy="nearest", kind="left"),
+        "all": ranges(("v", 0.0), ("d", 0.1), policy="all", window=3),
+        "difference": ranges(("v", 1.0), remainder="difference", kind="anti", window=5),
+        "groups": ranges(("v", 1.0), by="k", kind="left", window=4),
+        "only_full_blocks": ranges(("v", 2.0), every=None, window=7),
     },
     "select": {
         "all": Select("in", (("k", "k"), ("v", "v"), ("d", "d"), ("ts", "ts")), "ts"),

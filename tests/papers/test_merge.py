@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from anabranch.operators.merge.operator import Merge
+from anabranch.operators.merge.range_operator import RangeMerge
 from anabranch.schema import StreamSchema
 from anabranch.testing import OperatorHarness
 from tests.operators.merge_oracle import (
@@ -24,9 +25,9 @@ from tests.operators.merge_oracle import (
     cursors,
     group_rounds,
     kappa,
-    rtm,
     shortfall,
 )
+from tests.operators.range_merge_oracle import rtm
 
 KEYED = StreamSchema.of({"k": "DOUBLE", "ts": "TIMESTAMP"}, time="ts")
 A, B = [6, 7, 8, 9, 10, 11, 20, 21], [5, 13, 14, 15, 16, 17, 18, 21]
@@ -54,7 +55,15 @@ def merge(tolerance: float, window: int, step: int, **more: Any) -> Merge:
     )
 
 
-def driven(operator: Merge, a: Sequence[float], b: Sequence[float], end: int = MAX_TIME) -> OperatorHarness:
+def ranges(tolerance: float, window: int, remainder: Any) -> RangeMerge:
+    like = merge(tolerance, window, 1)
+    fields = {name: getattr(like, name) for name in ("sources", "keys", "by", "joins", "conditions", "columns", "time")}
+    return RangeMerge(**fields, window=window, every=None, remainder=remainder)
+
+
+def driven(
+    operator: Merge | RangeMerge, a: Sequence[float], b: Sequence[float], end: int = MAX_TIME
+) -> OperatorHarness:
     """The merge over both streams, whose records come one a microsecond."""
     harness = OperatorHarness(operator, {"A": KEYED, "B": KEYED})
     for name, keys in (("A", a), ("B", b)):
@@ -195,9 +204,38 @@ def test_the_promise_is_kept_by_larger_windows() -> None:
 # -- section 4.2 -------------------------------------------------------------------------------------
 
 
-def test_the_example_of_rtm() -> None:
+@pytest.mark.parametrize("remainder", ["rest", "difference"])
+def test_the_example_of_rtm(remainder: Any) -> None:
     """The first range query fills the window of B up to 6, the second one brings what lies beyond."""
-    a, b = records([2, 4, 6, 8, 10]), records(range(1, 12))
+    a, b = [2, 4, 6, 8, 10], list(range(1, 12))
+    merged = [(k, k) for k in a]
+    found = rtm(records(a), records(b), (0,), 5, remainder)
+    assert [(a[n], b[m]) for n, m in found] == merged
+    assert pairs(driven(ranges(0, 5, remainder), a, b)) == merged
+
+
+def test_a_difference_of_cubes_does_not_see_what_lies_inside_the_first_window() -> None:
+    """The first window of B goes from 2 to 10 already: what it left out in between is never asked for."""
+    a, b = [2, 4, 6, 8, 10], [10, 2, 3, 5, 7, 4, 6, 8]
+    wanted = {"difference": [(2, 2), (10, 10)], "rest": [(2, 2), (10, 10), (4, 4), (6, 6), (8, 8)]}
+    for remainder, merged in wanted.items():
+        found = rtm(records(a), records(b), (0,), 5, remainder)  # type: ignore[arg-type]
+        assert [(a[n], b[m]) for n, m in found] == merged
+        assert pairs(driven(ranges(0, 5, remainder), a, b)) == merged
+
+
+def test_the_next_block_is_read_when_the_first_cursor_is_at_its_end() -> None:
+    """Cursor b is through {6, 6} while cursor a stands on 7: the rest of the range is asked for, and has 8."""
+    a, b = [5, 7], [6, 6, 8]
     for remainder in ("rest", "difference"):
-        found = rtm(a, b, (0,), 5, remainder)
-        assert [(a[n].keys[0], b[m].keys[0]) for n, m in found] == [(k, k) for k in (2, 4, 6, 8, 10)]
+        found = rtm(records(a), records(b), (1,), 2, remainder)
+        assert [(a[n], b[m]) for n, m in found] == [(5, 6), (7, 8)]
+        assert pairs(driven(ranges(1, 2, remainder), a, b)) == [(5, 6), (7, 8)]
+
+
+def test_order_does_not_matter_to_rtm() -> None:
+    chance = random.Random(1)
+    keys = list(range(300))
+    a, b = chance.sample(keys, 300), chance.sample(keys, 300)
+    assert sorted(pairs(driven(ranges(0, 25, "rest"), a, b))) == [(k, k) for k in keys]
+    assert len(pairs(driven(merge(0, 25, 5), a, b))) < 100

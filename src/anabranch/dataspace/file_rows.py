@@ -143,8 +143,7 @@ class FileRows:
         with self._mutex:
             if end > self.rows_so_far:
                 self._refresh()
-            if self._lost is not None and end > self._lost_from:
-                raise self._lost
+            self._check(end)
             at = max(bisect_right(self._pieces, start, key=lambda p: p.first) - 1, 0)
             parts = []
             for piece in self._pieces[at:]:
@@ -157,10 +156,14 @@ class FileRows:
             return pa.schema([self.schema.field(name) for name in columns]).empty_table()
         return pa.concat_tables(parts)
 
+    def _check(self, end: int) -> None:
+        if self._lost is not None and end > self._lost_from:
+            raise self._lost
+
     def _mapped(self, piece: _Piece) -> pa.Table:
         """The rows of a piece, decoded if they are not yet."""
         try:
-            name = f"{piece.path}|{piece.groups}"
+            name = _name_of(piece)
             kept = self._cache.get(name)
             if kept is not None:
                 return kept
@@ -171,10 +174,27 @@ class FileRows:
         except (pa.ArrowException, OSError) as problem:
             raise _unreadable(piece.path, problem) from None
 
-    def _decoded(self, piece: _Piece) -> Iterator[pa.Table]:
+    def values(self, column: str, start: int, end: int) -> Iterator[pa.ChunkedArray]:
+        """Of pieces that are not decoded yet, only this column is."""
+        for piece in list(self._pieces):
+            low, high = max(start - piece.first, 0), min(end - piece.first, piece.rows)
+            if low >= high:
+                continue
+            if piece.groups and self._cache.get(_name_of(piece)) is None:
+                with self._mutex:
+                    self._check(piece.first + high)
+                tables = [conformed(t, self._only(column), piece.path) for t in self._decoded(piece, [column])]
+                yield pa.concat_tables(tables).column(0).slice(low, high - low)
+            else:
+                yield self.read(piece.first + low, piece.first + high, [column]).column(0)
+
+    def _only(self, column: str) -> pa.Schema:
+        return pa.schema([self.schema.field(column)])
+
+    def _decoded(self, piece: _Piece, columns: list[str] | None = None) -> Iterator[pa.Table]:
         if piece.path.endswith(PARQUET):
             with pq.ParquetFile(piece.path, memory_map=True) as file:
-                batches = file.iter_batches(_DECODED_ROWS, list(piece.groups), self.schema.names)
+                batches = file.iter_batches(_DECODED_ROWS, list(piece.groups), columns or self.schema.names)
                 yield from (pa.Table.from_batches([batch]) for batch in batches)
         elif piece.path.endswith(CSV):
             with pyarrow.csv.open_csv(piece.path) as file:
@@ -197,6 +217,10 @@ class FileRows:
                 source: Rows = self
                 found = wider(found, scanned_extent(source, column, low, high))
         return found
+
+
+def _name_of(piece: _Piece) -> str:
+    return f"{piece.path}|{piece.groups}"
 
 
 def _stamp(path: str) -> tuple[int, int] | None:

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
 from anabranch.dataspace.rows import Rows, wider
 from anabranch.kernels.values import integers
@@ -74,13 +75,19 @@ class Measures:
     def _measured(self, column: str, end: int) -> _Times:
         with self._mutex:
             known = self._times.setdefault(column, _Times())
-            at = max(known.done, self._rows.first())
-            while at < end and known.in_order:
-                upto = min(at + _STEP, end)
-                values = self._rows.read(at, upto, [column]).column(0)
-                times = integers(values)
-                known.in_order = not (values.null_count or times[0] < known.newest or (np.diff(times) < 0).any())
-                known.newest, known.done, at = int(times[-1]), upto, upto
-                known.bounds.append(upto)
-                known.lasts.append(known.newest)
+            start = max(known.done, self._rows.first())
+            for values in self._rows.values(column, start, end) if known.in_order else ():
+                self._take_in(known, values, max(known.done, start))
+                if not known.in_order:
+                    break
             return known
+
+    @staticmethod
+    def _take_in(known: _Times, values: pa.ChunkedArray, first: int) -> None:
+        times = integers(values)
+        known.in_order = not (values.null_count or times[0] < known.newest or (np.diff(times) < 0).any())
+        for at in range(0, len(times), _STEP):
+            upto = min(at + _STEP, len(times))
+            known.bounds.append(first + upto)
+            known.lasts.append(int(times[upto - 1]))
+        known.newest, known.done = int(times[-1]), first + len(times)

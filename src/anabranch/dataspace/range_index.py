@@ -27,13 +27,19 @@ _BATCH_FINDS = 1 << 22
 
 
 class _Run(NamedTuple):
-    """Consecutive rows, their tree, and the box around all of them."""
+    """Consecutive rows and their tree."""
 
     first: int
     rows: int
     tree: Tree
-    low: Corners
-    high: Corners
+
+
+class _Runs(NamedTuple):
+    """All runs in order, and the box around each."""
+
+    each: tuple[_Run, ...]
+    lows: Corners
+    highs: Corners
 
 
 class RangeIndex:
@@ -54,18 +60,18 @@ class RangeIndex:
         self.dimensions = dimensions
         self._begin = begin
         self._largest_run = largest_run
-        self._runs: tuple[_Run, ...] = ()
+        self._runs = _Runs((), np.empty((0, dimensions)), np.empty((0, dimensions)))
         self._mutex = threading.Lock()
 
     @property
     def rows(self) -> int:
         """The number of the next row."""
-        runs = self._runs
+        runs = self._runs.each
         return runs[-1].first + runs[-1].rows if runs else self._begin
 
     @property
     def nbytes(self) -> int:
-        return sum(run.tree.nbytes for run in self._runs)
+        return sum(run.tree.nbytes for run in self._runs.each)
 
     def extend(self, keys: NDArray[np.float64]) -> None:
         """Take in the next rows, each with its keys."""
@@ -74,7 +80,7 @@ class RangeIndex:
                 self._add(np.ascontiguousarray(keys[begin : begin + self._largest_run], np.float64))
 
     def _add(self, keys: NDArray[np.float64]) -> None:
-        runs = list(self._runs)
+        runs = list(self._runs.each)
         first = self.rows
         while runs and runs[-1].rows < 2 * len(keys) and runs[-1].rows + len(keys) <= self._largest_run:
             before = runs.pop()
@@ -82,8 +88,11 @@ class RangeIndex:
             first = before.first
         usable = keys[~np.isnan(keys).any(axis=1)]
         low, high = usable.min(axis=0, initial=np.inf), usable.max(axis=0, initial=-np.inf)
+        lows, highs = self._runs.lows[: len(runs)], self._runs.highs[: len(runs)]
         # One assignment: whoever queries meanwhile has the runs of before.
-        self._runs = (*runs, _Run(first, len(keys), build(keys), low, high))
+        self._runs = _Runs(
+            (*runs, _Run(first, len(keys), build(keys))), np.vstack([lows, low]), np.vstack([highs, high])
+        )
 
     def query(
         self,
@@ -119,20 +128,21 @@ class RangeIndex:
         cut_lows, cut_highs = (none, -none) if without is None else without
         found: list[list[Rows]] = [[] for _ in lows]
         wanted = np.full(len(lows), limit + 1)
-        for run in runs:
+        touching = (runs.lows[:, None] <= highs).all(axis=2) & (runs.highs[:, None] >= lows).all(axis=2)
+        for at in np.flatnonzero(touching.any(axis=1)):
+            run = runs.each[at]
             if run.first >= below:
                 break
-            may = (wanted > 0) & (after < run.first + run.rows - 1)
-            may &= (run.low <= highs).all(axis=1) & (run.high >= lows).all(axis=1)
+            may = touching[at] & (wanted > 0) & (after < run.first + run.rows - 1)
             # Few matches are found by the tree and sorted; among many, the next ones are close by in the order of
             # rows. The first costs matches, the second rows * limit / matches: they are equal at the root.
             most = max(int((2 * limit * run.rows) ** 0.5), 4096)
             for chosen in _batches(np.flatnonzero(may), min(most, run.rows)):
                 cubes = tuple(np.ascontiguousarray(a[chosen]) for a in (lows, highs, cut_lows, cut_highs))
-                for at, rows in zip(chosen, _rows_in(run, cubes, after[chosen], below, limit, most), strict=True):
-                    rows = rows[: wanted[at]]
-                    wanted[at] -= len(rows)
-                    found[at].append(rows)
+                for cube, rows in zip(chosen, _rows_in(run, cubes, after[chosen], below, limit, most), strict=True):
+                    rows = rows[: wanted[cube]]
+                    wanted[cube] -= len(rows)
+                    found[cube].append(rows)
         answers = [np.concatenate(each) if each else np.empty(0, np.int64) for each in found]
         return [(rows[:limit], len(rows) > limit) for rows in answers]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
@@ -49,6 +50,10 @@ class Rows(Protocol):
         """Rows start ≤ n < end, mapped where possible."""
         ...
 
+    def values(self, column: str, start: int, end: int) -> Iterator[pa.ChunkedArray]:
+        """One column, in pieces: for a look at all of it once."""
+        ...
+
     def extent(self, column: str, start: int, end: int) -> tuple[float, float] | None:
         """The least and the greatest of a key column's values, None if there are none."""
         ...
@@ -57,12 +62,18 @@ class Rows(Protocol):
 def scanned_extent(rows: Rows, column: str, start: int, end: int) -> tuple[float, float] | None:
     """The extent of a column found by looking at every row."""
     found: tuple[float, float] | None = None
-    for at in range(start, end, _SCAN):
-        numbers = key_numbers(rows.read(at, min(at + _SCAN, end), [column]).column(0))
+    for values in rows.values(column, start, end):
+        numbers = key_numbers(values)
         numbers = numbers[~np.isnan(numbers)]
         if len(numbers):
             found = wider(found, (float(numbers.min()), float(numbers.max())))
     return found
+
+
+def read_values(rows: Rows, column: str, start: int, end: int) -> Iterator[pa.ChunkedArray]:
+    """One column of rows that are mapped."""
+    for at in range(start, end, _SCAN):
+        yield rows.read(at, min(at + _SCAN, end), [column]).column(0)
 
 
 def wider(one: tuple[float, float] | None, other: tuple[float, float] | None) -> tuple[float, float] | None:

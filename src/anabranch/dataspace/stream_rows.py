@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Iterator
 
 import pyarrow as pa
 
-from anabranch.dataspace.rows import scanned_extent
+from anabranch.dataspace.rows import read_values, scanned_extent
 from anabranch.errors import StreamError
 from anabranch.log.offset import Offset
 from anabranch.log.reader import StreamReader
@@ -43,6 +44,9 @@ class StreamRows:
     def read(self, start: int, end: int, columns: list[str]) -> pa.Table:
         with self._mutex:
             return self._reader.read(start, end, columns)
+
+    def values(self, column: str, start: int, end: int) -> Iterator[pa.ChunkedArray]:
+        return read_values(self, column, start, end)
 
     def extent(self, column: str, start: int, end: int) -> tuple[float, float] | None:
         return scanned_extent(self, column, start, end)

@@ -19,6 +19,8 @@ FIRST, NEAREST, ALL = 0, 1, 2
 
 NEVER = (1 << 63) - 2
 """The time of a stream that has ended."""
+LAST = NEVER - 1
+"""The time of records that another merge gave because its streams had ended."""
 
 SIZE, STEP, COUNTED, BROKEN, ROUNDS, MERGED, DROPPED_A, DROPPED_B, LAST_MERGED, LAST_DROPPED, REACHED, ADAPTED = range(
     12
@@ -63,7 +65,7 @@ def next_round(times_a, low_a, high_a, need_a, times_b, low_b, high_b, need_b, e
     if low_b < high_b:
         earliest = min(earliest, times_b[low_b])
     due = NEVER
-    if every > 0 and earliest < known:
+    if every > 0 and earliest < NEVER - every:
         due = (earliest // every + 1) * every
     if earliest < known and due <= known and due <= full:
         return 0, rows_before(times_a, low_a, high_a, due), rows_before(times_b, low_b, high_b, due), due
@@ -252,13 +254,8 @@ def merge_groups(  # type: ignore[no-untyped-def]
             ended = kind < 0
             if ended and known != NEVER:
                 break
-            if time == NEVER:  # the streams have ended: it is as late as the newest record
-                time = state[REACHED]
-                if to_a > low_a:
-                    time = max(time, times_a[to_a - 1])
-                if to_b > low_b:
-                    time = max(time, times_b[to_b - 1])
-            state[REACHED] = time
+            if time < LAST:
+                state[REACHED] = time
             count_a, gone_a, unusable_a = take_in(
                 keys_a, usable_a, window_a, count_a, size, low_a, to_a, room, joined_a, left_a
             )

@@ -17,6 +17,7 @@ import pyarrow as pa
 from anabranch.dataspace.columns import POSITION
 from anabranch.errors import QueryError
 from anabranch.kernels.values import integers
+from anabranch.log.offset import MAX_TIME
 from anabranch.operators.base import Floor, Inputs, Keeps, Offset, Offsets, Operator, Task
 from anabranch.operators.merge.explain import explain_merge
 from anabranch.operators.merge.program import Program, program_of
@@ -110,7 +111,8 @@ class Merge(Operator):
         rows = sum(high[name].row - low[name].row for name in self.inputs)
         parts = max(1, min(parallelism, rows // ROWS_PER_TASK))
         # Groups are merged apart from each other; without them each task merges all and gives its part of the answer.
-        shared = "groups" if len(self.sources) == 2 and self.by[0] and inputs.gathers else "answer"
+        can_share = len(self.sources) == 2 and self.by[0] and inputs.gathers and axis != MAX_TIME
+        shared = "groups" if can_share else "answer"
         if inputs.scratch is None:
             parts = 1
         details = [{"part": i, "parts": parts, "shared": shared} for i in range(parts)]
@@ -134,7 +136,6 @@ class Merge(Operator):
         if parts > 1 and not by_groups:
             cuts = [len(answers) * i // parts for i in range(parts + 1)]
             answers = answers.at(slice(cuts[part], cuts[part + 1]))
-        answers = answers.not_before(self.reached(task.start))
         merged = merged.in_one_piece()
         for low in range(0, len(answers), _ROWS_PER_BATCH):
             some = answers.at(slice(low, low + _ROWS_PER_BATCH))

@@ -140,13 +140,13 @@ class RangeMerge(Operator):
         stream = self.sources[1][1]
         ranges = ranges_of(inputs.readers[stream], self._asked_columns(program))
         reached = self.reached(task.start)
-        for block in (Block(*each) for each in task.detail["blocks"]):
+        for block in (Block(first, end, max(time, reached)) for first, end, time in task.detail["blocks"]):
             end = task.end[stream]
             below = end.row
             if self.waits and end.time != MAX_TIME:
                 below = inputs.readers[stream].row_at_time(block.time, end.row)
             merged, answers = self._merged(program, block, ranges, below, inputs)
-            yield from program.answer(merged, answers.not_before(reached), {}).to_batches()
+            yield from program.answer(merged, answers, {}).to_batches()
 
     def _asked_columns(self, program: Program) -> list[str]:
         """The columns of the second stream that cubes are of."""

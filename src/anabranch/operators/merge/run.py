@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from anabranch.errors import QueryError
 from anabranch.kernels.hashing import hashes_of_rows
-from anabranch.kernels.merge import DROPPED_A, DROPPED_B, MERGED
+from anabranch.kernels.merge import DROPPED_A, DROPPED_B, LAST, MERGED, REACHED
 from anabranch.kernels.values import integers
-from anabranch.operators.base import Inputs, Offset, Offsets, Task
+from anabranch.operators.base import MIN_TIME, Inputs, Offset, Offsets, Task
 from anabranch.operators.merge.completeness import Sample, cell_width
 from anabranch.operators.merge.keys import Equal
 from anabranch.operators.merge.program import Program, joined
@@ -42,9 +42,8 @@ class MergeRun:
     def batch(self, task: Task, *, sampled: bool) -> tuple[Merged, Answers]:
         """What the micro-batch answers."""
         self._begin(task.start)
-        low, high = self._sides_of(task.start), self._sides_of(task.end)
         before = self._totals()
-        merged, answers = self._advance(low, high, self._merge.reached(task.end), sampled=sampled)
+        merged, answers = self._advance(task.start, task.end, sampled=sampled)
         if sampled:
             found, *dropped = (self._totals() - before).tolist()
             self._inputs.work.found += found
@@ -75,7 +74,7 @@ class MergeRun:
                     f'what the merge keeps is lost, and the first rows of stream "{name}" are gone',
                     hint="drop the query and create it again: it begins with the rows there are",
                 )
-        self._advance(dict.fromkeys(start, Offset()), self._sides_of(start), self._merge.reached(start), sampled=True)
+        self._advance(dict.fromkeys(start, Offset()), start, sampled=True)
 
     def _sides_of(self, at: Offsets) -> dict[str, Offset]:
         return self._merge.sides(at, self._inputs)
@@ -84,18 +83,22 @@ class MergeRun:
         sides = self._sides_of(at)
         return "_".join(str(sides[name].row) for name in self._merge.inputs) + f"_{self._merge.reached(at)}"
 
-    def _advance(self, low: Offsets, high: Offsets, known: int, *, sampled: bool) -> tuple[Merged, Answers]:
-        left = self._records(0, low, high)
+    def _advance(self, start: Offsets, end: Offsets, *, sampled: bool) -> tuple[Merged, Answers]:
+        """Merge the rows between two offsets."""
+        low, high = self._sides_of(start), self._sides_of(end)
+        reached, known = self._merge.reached(start), self._merge.reached(end)
+        left, latest = self._records(0, low, high), MIN_TIME
         for i, rules in enumerate(self._rules):
             right = self._records(i + 1, low, high)
             merged, self._waiting[i] = run_step(rules, self._waiting[i], left, right, known, sampled=sampled)
             answers = merged.answers
             if rules.join == "anti":
                 answers = answers.at(np.flatnonzero(answers.right < 0))
+            latest = _latest(merged, self._waiting[i], latest)
             if i + 1 < len(self._rules):
-                left = Records.new(joined(merged, answers), answers.times, self._sequence[i])
+                left = Records.new(joined(merged, answers), np.minimum(answers.times, LAST), self._sequence[i])
                 self._sequence[i] += len(answers)
-        return merged, answers
+        return merged, answers.shown(max(latest, reached))
 
     def _records(self, source: int, low: Offsets, high: Offsets) -> Records:
         """New rows of a source."""
@@ -189,6 +192,16 @@ class MergeRun:
                 {**counts(rules, waiting), "left": left, "right": aliases[i + 1], "promised": self._merge.delta}
             )
         self._inputs.work.add_merges(said)
+
+
+def _latest(merged: Merged, waiting: Waiting, before: int) -> int:
+    """The latest time of a merge: what comes out when its streams have ended comes then.
+
+    Records that came from another merge for that reason have the latest time of that one, `before`.
+    """
+    seen = [merged.left.times, merged.right.times, merged.answers.times, waiting.groups.control[:, REACHED]]
+    latest = max(int(times[times < LAST].max(initial=MIN_TIME)) for times in seen)
+    return max(latest, before) if (merged.left.times >= LAST).any() else latest
 
 
 def _part_of(by: tuple[Equal, ...], side: int, table: pa.Table, part: int, parts: int) -> Flags:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from anabranch.kernels.groups import encode
 from anabranch.kernels.hashing import hashes_of_rows
-from anabranch.kernels.merge import ALL, CONTROLS, FIRST, NEAREST, REACHED, SIZE, STEP, merge_groups
+from anabranch.kernels.merge import ALL, CONTROLS, FIRST, LAST, NEAREST, REACHED, SIZE, STEP, merge_groups
 from anabranch.kernels.values import Column, valid
 from anabranch.log.offset import MIN_TIME
 from anabranch.operators.merge.completeness import Sample, cell_width, counts_of, group_numbers
@@ -73,11 +73,9 @@ class Answers:
     def at(self, places: Ints | slice) -> Answers:
         return Answers(self.left[places], self.right[places], self.times[places], self.kinds[places])
 
-    def not_before(self, time: int) -> Answers:
-        """None older than a time: what comes out because the streams have ended may follow a heartbeat."""
-        if len(self) == 0 or self.times[0] >= time:
-            return self
-        return Answers(self.left, self.right, np.maximum(self.times, time), self.kinds)
+    def shown(self, latest: int) -> Answers:
+        """What came out because the streams had ended, with the latest time there was before."""
+        return replace(self, times=np.where(self.times >= LAST, latest, self.times))
 
 
 @dataclass
@@ -107,7 +105,10 @@ class Merged:
 def run_step(
     rules: Rules, waiting: Waiting, left: Records, right: Records, known: int, *, sampled: bool = True
 ) -> tuple[Merged, Waiting]:
-    """Merge what waits and what is new, up to a time; gives what came out and what waits then."""
+    """Merge what waits and what is new, up to a time; gives what came out and what waits then.
+
+    Where the streams have ended, answers may have a time that is none: from `LAST` on.
+    """
     left, right = waiting.left.followed_by(left), waiting.right.followed_by(right)
     keys_a, usable_a = key_matrix(rules.keys, 0, left.table)
     keys_b, usable_b = key_matrix(rules.keys, 1, right.table)
@@ -171,7 +172,7 @@ class _Side:
         """Places in the list of records, for those the kernel gave."""
         if self.order is None:
             return found
-        return np.where(found < 0, -1, self.order[found])
+        return np.append(self.order, -1)[found]
 
     def staying(self, stay: Ints, windows: Ints, unread: Ints) -> Records:
         """The records that wait, the windows of each group before what it has not read."""
@@ -232,8 +233,7 @@ def _regrouped(rules: Rules, kept: Groups, keys: list[Any], codes: NDArray[np.in
 
 def order_of(answers: Answers, left: Records, right: Records) -> list[Ints]:
     """By what answers of all groups stand in one order: the round, those without partner first, then by arrival."""
-    rows_a = np.where(answers.left < 0, -1, left.rows[answers.left]) if len(left) else answers.left
-    rows_b = np.where(answers.right < 0, -1, right.rows[answers.right]) if len(right) else answers.right
+    rows_a, rows_b = np.append(left.rows, -1)[answers.left], np.append(right.rows, -1)[answers.right]
     partners = np.where(answers.left < 0, 1, np.where(answers.right < 0, 0, 2))
     return [answers.times, answers.kinds, partners, rows_a, rows_b]
 
