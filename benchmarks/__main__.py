@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.markup import escape
 
-from benchmarks import append, pipeline, window_join, window_join_page, windows, windows_page
+from benchmarks import append, merge, merge_page, pipeline, window_join, window_join_page, windows, windows_page
 from benchmarks.harness import Report, WrongAnswer, machine
 
 
@@ -57,6 +57,14 @@ BENCHMARKS: dict[str, Benchmark] = {
         window_join_page.write,
         window_join.chosen,
     ),
+    "merge": Benchmark(
+        "merges of streams whose keys nearly agree, against as-of joins; data servers; the tables of the paper",
+        merge.run,
+        merge.FULL,
+        merge.QUICK,
+        merge_page.write,
+        merge.chosen,
+    ),
 }
 
 
@@ -75,7 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the JSON object there too")
     parser.add_argument("--page", type=Path, metavar="FILE", help="put tables and pictures on this page")
     parser.add_argument("--memory", action="store_true", help="window_join: the long run that watches memory, too")
-    parser.add_argument("--peers", metavar="DIR", help="window_join: where other engines are installed, or 'none'")
+    parser.add_argument("--peers", metavar="DIR", help="joins and merges: where other engines are installed, or 'none'")
     given = parser.parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else 120)
     if given.name is None:

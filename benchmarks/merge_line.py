@@ -97,4 +97,6 @@ def measure(rows: int, window: int, rounds: int, root: Path, report: Report) -> 
     report.add("line_filled", filled / LINE_MBIT, "of the line", bar=Bar(0.9, "at least"))
     report.add("line_merged", filled, "Mbit/s")
     report.add("line_fetch_alone", median(took.megabytes * 8 / s for s in took.fetch), "Mbit/s")
-    report.notes["line"] = f"{took.megabytes:,.0f} MB in {median(took.total):.1f} s; the paper fetched {FETCHED_MBIT} Mbit/s"
+    report.notes["line"] = (
+        f"{took.megabytes:,.0f} MB in {median(took.total):.1f} s; the paper fetched {FETCHED_MBIT} Mbit/s"
+    )

@@ -7,16 +7,13 @@ markers, pictures in the folder of the page's name; all else on the page is left
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from typing import Any
 
 from benchmarks import window_join_plots
-from benchmarks.pages import table, write_page
+from benchmarks.pages import claims_table, figure_tables, replaced, table, write_page
 from benchmarks.window_join_figure7 import JOINS, Curve
-
-BEGIN, END = "<!-- {name}: begin, made by `python -m benchmarks window_join` -->", "<!-- {name}: end -->"
 
 
 def write(found: dict[str, Any], page: Path, kind: str = "svg") -> None:
@@ -24,43 +21,19 @@ def write(found: dict[str, Any], page: Path, kind: str = "svg") -> None:
     text = page.read_text(encoding="utf-8")
     curves = [Curve(**curve) for curve in found["curves"]]
     for name, content in tables(found, curves).items():
-        text = replaced(text, name, content)
+        text = replaced(text, "window_join", name, content)
     page.write_text(text, encoding="utf-8")
     window_join_plots.draw(curves, page.with_suffix(""), kind)
 
 
-def replaced(text: str, name: str, content: str) -> str:
-    """The page with what stands between the markers of this name exchanged."""
-    begin, end = BEGIN.format(name=name), END.format(name=name)
-    pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
-    if not pattern.search(text):
-        raise ValueError(f"the page has no place for {name!r}: {begin} … {end}")
-    return pattern.sub(lambda _: f"{begin}\n\n{content}\n\n{end}", text)
-
-
 def tables(found: dict[str, Any], curves: list[Curve]) -> dict[str, str]:
     """What stands between the markers, by their names."""
-    figures = found["figures"]
-    bars = {name: figure for name, figure in figures.items() if "bar" in figure}
     return {
         "run": _run(found),
-        "bars": table(
-            ["figure", "ours", "peer", "ratio", "bar", ""],
-            (
-                [f"`{name}`", *_cells(figure), figure["bar"], "met" if figure["met"] else "**missed**"]
-                for name, figure in bars.items()
-            ),
-        ),
-        "beside the bars": table(
-            ["figure", "ours", "peer", "ratio"],
-            ([f"`{name}`", *_cells(figure)] for name, figure in figures.items() if name not in bars),
-        ),
+        **figure_tables(found["figures"]),
         "peers": table(["peer", "what was measured"], ([*each] for each in found["notes"].get("peers", {}).items())),
         "figure 7": _service_times(curves),
-        "claims": table(
-            ["the paper", "here", "seen"],
-            ([c["claim"], "holds" if c["holds"] else "**does not hold**", c["seen"]] for c in found["claims"]),
-        ),
+        "claims": claims_table(found["claims"]),
     }
 
 
@@ -88,22 +61,6 @@ def _service_times(curves: list[Curve]) -> str:
         for name in names
     ]
     return table(heads, rows, right=True)
-
-
-def _cells(figure: dict[str, Any]) -> list[str]:
-    unit = figure["unit"]
-    peer, ratio = figure.get("peer"), figure.get("ratio")
-    return [
-        f"{_number(figure['value'])} {unit}",
-        "" if peer is None else f"{_number(peer)} {unit}",
-        "" if ratio is None else f"{ratio:.2f}×",
-    ]
-
-
-def _number(value: float) -> str:
-    if value >= 1e6:
-        return f"{value / 1e6:,.2f} M"
-    return f"{value:,.0f}" if value >= 20 else f"{value:.3g}"
 
 
 def main(arguments: list[str] | None = None) -> int:

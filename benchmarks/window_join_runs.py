@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
+from typing import Protocol
 
 from anabranch.database import Database
 from anabranch.queries import Query
@@ -82,7 +83,14 @@ def join_sql(names: Sequence[str], windows: Windows) -> str:
     return f"SELECT A.k, {values} FROM {sources} {window} WHERE {equal}"
 
 
-def run_ours(db: Database, sql: str, names: Sequence[str], feed: Feed, batch_rows: int, expected: Answer) -> Ran:
+class Rows(Protocol):
+    """Streams that have as many rows each."""
+
+    @property
+    def rows(self) -> int: ...
+
+
+def run_ours(db: Database, sql: str, names: Sequence[str], feed: Rows, batch_rows: int, expected: Answer) -> Ran:
     """A standing query over streams that are there already, in micro-batches of `batch_rows` rows of each."""
     db.settings = db.settings.but(batch_rows=batch_rows)
     began = time.time()

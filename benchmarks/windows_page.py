@@ -7,14 +7,13 @@ pictures in the folder of the page's name; all else on the page is left as it is
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from benchmarks import windows_plots
-from benchmarks.pages import table, write_page
+from benchmarks.pages import replaced, table, write_page
 from benchmarks.windows_cells import Cell, Effort
 from benchmarks.windows_figures import (
     GROUPED,
@@ -31,15 +30,13 @@ from benchmarks.windows_figures import (
 )  # fmt: skip
 from benchmarks.windows_subjects import Setting, Structure
 
-BEGIN, END = "<!-- {name}: begin, made by `python -m benchmarks windows` -->", "<!-- {name}: end -->"
-
 
 def write(found: dict[str, Any], page: Path, kind: str = "svg") -> None:
     """Put a run's tables on the page and its pictures beside it."""
     cells = cells_of(found)
     text = page.read_text(encoding="utf-8")
     for name, content in tables(found, cells).items():
-        text = replaced(text, name, content)
+        text = replaced(text, "windows", name, content)
     page.write_text(text, encoding="utf-8")
     windows_plots.draw(cells, page.with_suffix(""), kind)
 
@@ -49,26 +46,6 @@ def cells_of(found: dict[str, Any]) -> Cells:
     effort = Effort(**sizes.pop("effort"))
     lists: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in sizes.items()}
     return Cells.from_dicts(FigureSizes(effort=effort, **lists), found["cells"])
-
-
-def replaced(text: str, name: str, content: str) -> str:
-    """The page with what stands between the markers of this name exchanged.
-
-    >>> page = "a\\n<!-- t: begin, made by `python -m benchmarks windows` -->\\nold\\n<!-- t: end -->\\nb\\n"
-    >>> print(replaced(page, "t", "new"), end="")
-    a
-    <!-- t: begin, made by `python -m benchmarks windows` -->
-    <BLANKLINE>
-    new
-    <BLANKLINE>
-    <!-- t: end -->
-    b
-    """
-    begin, end = BEGIN.format(name=name), END.format(name=name)
-    pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
-    if not pattern.search(text):
-        raise ValueError(f"the page has no place for {name!r}: {begin} … {end}")
-    return pattern.sub(lambda _: f"{begin}\n\n{content}\n\n{end}", text)
 
 
 def tables(found: dict[str, Any], cells: Cells) -> dict[str, str]:

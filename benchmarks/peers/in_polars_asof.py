@@ -1,4 +1,4 @@
-"""Polars: both files sorted by key, then its as-of join to the nearest within the tolerance; lazy and eager, the faster."""
+"""Polars: both files sorted by key, then its as-of join to the nearest within the tolerance; lazy or eager."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def work(job: Job) -> Said:
     ((count, checksum),) = answers
     best = min(taken, key=lambda name: min(taken[name]))
     each = "; ".join(f"{name} {min(seconds):.3f} s" for name, seconds in taken.items())
-    measured = f"reading Parquet, sorting, join_asof nearest, a frame in memory, {pl.thread_pool_size()} threads; {each}"
+    measured = (
+        f"reading Parquet, sorting, join_asof nearest, a frame in memory, {pl.thread_pool_size()} threads; {each}"
+    )
     return Said(taken[best], job.rows, count, checksum, measured, pl.__version__)
 
 

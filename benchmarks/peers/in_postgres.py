@@ -53,7 +53,8 @@ class Cluster:
         return ran.stdout
 
     def sql(self, text: str) -> str:
-        return self.run("psql", "-h", self._folder, "-d", "postgres", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", text)  # fmt: skip
+        place = ("-h", self._folder, "-d", "postgres")
+        return self.run("psql", *place, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", text)
 
     def table(self, name: str, columns: Sequence[str], file: str) -> None:
         listed = ", ".join(f"{column} float8" for column in columns)
@@ -75,7 +76,7 @@ def work(job: Job) -> Said:
         box = BOX.format(low=", ".join(f"l.{k}" for k in keys), high=", ".join(f"h.{k}" for k in keys))
         cluster.sql(f"CREATE TABLE boxes AS SELECT {box} AS box FROM lows_read l JOIN highs_read h USING (id)")
         began = time.perf_counter()
-        cluster.sql("CREATE INDEX by_place ON points USING gist (at); ")
+        cluster.sql("CREATE INDEX by_place ON points USING gist (at)")
         made = time.perf_counter() - began
         cluster.sql("VACUUM ANALYZE points")
         ask = "SET enable_seqscan = off; SELECT count(*), sum(p.id) FROM boxes b JOIN points p ON p.at <@ b.box"

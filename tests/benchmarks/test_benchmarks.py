@@ -15,6 +15,7 @@ from benchmarks import __main__ as command
 from benchmarks import append, pipeline, windows
 from benchmarks.harness import Bar, Figure, Report, WrongAnswer, percentile
 from benchmarks.packets import START, WINDOW, Packets
+from benchmarks.pages import replaced
 
 from .tiny_window_join import JOIN
 from .tiny_windows import BARS, FIGURES_SIZES, SPARK
@@ -221,3 +222,12 @@ def test_a_missed_bar_shows_in_the_table() -> None:
 @pytest.mark.parametrize(("share", "value"), [(0.5, 50), (0.99, 99), (1.0, 100), (0.001, 1)])
 def test_percentile_is_a_value_of_the_list(share: float, value: float) -> None:
     assert percentile(range(100, 0, -1), share) == value
+
+
+def test_a_page_without_a_place_for_a_table_is_refused() -> None:
+    page = "<!-- bars: begin, made by `python -m benchmarks append` -->\nold\n<!-- bars: end -->\n"
+    assert "old" not in replaced(page, "append", "bars", "new")
+    with pytest.raises(ValueError, match="no place for 'run'"):
+        replaced(page, "append", "run", "new")
+    with pytest.raises(ValueError, match="no place for 'bars'"):
+        replaced(page, "windows", "bars", "new")

@@ -18,7 +18,7 @@ from benchmarks.peers.job import Job, Said, sum_up
 from benchmarks.window_join_data import PIECE, START, Answer, Feed, answer_of, check_sql
 from benchmarks.window_join_figure7 import HOUR, JOINS, Claim, Curve, claims, merged, sales, serve
 from benchmarks.window_join_kernel import kernel_rows_per_second
-from benchmarks.window_join_page import BEGIN, END, replaced, write
+from benchmarks.window_join_page import write
 from benchmarks.window_join_peers import Missing, Peers, _environment, write_files
 from benchmarks.window_join_runs import all_pairs, join_sql
 
@@ -240,10 +240,3 @@ def test_a_run_is_put_on_the_page(tmp_path: Path) -> None:
     assert "| flink | missing: no Java |" in text
     assert text.count("streams |") >= 3
     assert (tmp_path / "steam" / "figure7.svg").read_text().startswith("<?xml")
-
-
-def test_a_page_without_a_place_for_a_table_is_refused() -> None:
-    page = f"{BEGIN.format(name='bars')}\nold\n{END.format(name='bars')}\n"
-    assert "old" not in replaced(page, "bars", "new")
-    with pytest.raises(ValueError, match="no place for 'run'"):
-        replaced(page, "run", "new")

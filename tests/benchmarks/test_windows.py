@@ -255,11 +255,6 @@ def test_one_command_measures_and_makes_the_page(
     assert (tmp_path / "windows" / "figure7.svg").exists()
 
 
-def test_a_page_without_a_place_for_a_table_is_refused() -> None:
-    with pytest.raises(ValueError, match="no place for 'bars'"):
-        windows_page.replaced("nothing here", "bars", "| a |")
-
-
 def test_only_benchmarks_with_a_page_take_one(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         command.main(["append", "--page", "nowhere.md"])

@@ -75,7 +75,7 @@ def test_help_lists_every_command_and_ends_with_zero(capsys: pytest.CaptureFixtu
 def test_every_command_has_help_and_a_module_that_runs_it(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
     assert "--db" in capsys.readouterr().out
-    module = __import__(f"anabranch.cli.{command}", fromlist=["run"])
+    module = __import__(f"anabranch.cli.{command.replace('-', '_')}", fromlist=["run"])
     assert callable(module.run)
 
 

@@ -252,6 +252,7 @@ def test_wrong_options_are_told(db: SparklessDatabase, url: str) -> None:
     create = "CREATE STREAM s FROM dataspace"
     assert refused(db, f"{create} OPTIONS (url '{url}')") == "OPTION_MISSING"
     assert refused(db, create) == "OPTION_MISSING"
+    assert refused(db, f"{create} OPTIONS (url 'u', dataset 'd', token 'a', token_file 'b')") == "OPTIONS_CONTRADICT"
     assert refused(db, f"{create} OPTIONS (url '{url}', dataset 'x', adress 'y')") == "SETTING_NOT_FOUND"
     assert refused(db, f"{create} OPTIONS (url '{url}', dataset 'nope')") == "DATA_SET_NOT_FOUND"
     assert refused(db, f"{create} OPTIONS (url 'http://x', dataset 'nope')") == "URL_NOT_UNDERSTOOD"

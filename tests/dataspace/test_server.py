@@ -320,25 +320,17 @@ def test_what_is_not_offered_is_refused(shared_url: str) -> None:
 
 
 def test_there_are_only_so_many_streams_at_once_and_those_left_make_room(folder: Path) -> None:
-    with serving(folder, most_streams=3) as server, DataSpaceClient(server.url, patience=5) as client:
+    with serving(folder, most_streams=3) as server, DataSpaceClient(server.url, patience=0.3) as client:
         open_ones = [client.follow("floods", 0) for _ in range(3)]
         for each in open_ones:
             next(each)
         assert name_of(lambda: next(client.read("floods"))) == "DATA_SERVER_BUSY"
         for each in open_ones:
             each.close()
-
-        def has_room() -> bool:
-            try:
-                return next(client.read("floods", 0, 1)).num_rows == 1
-            except AnabranchError:
-                return False
-
-        until(has_room)
-        for _ in range(10):
+        client.patience = 20
+        for _ in range(10):  # each waits until there is room
             with client.read("floods", block_rows=10) as reading:
                 next(reading)
-            until(has_room)
 
 
 # -- who may ask ---------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,15 +19,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.errors import AnabranchError
+from anabranch.operators.base import Inputs, Offset
 from anabranch.operators.merge import operator
 from anabranch.operators.merge.operator import Merge
 from anabranch.schema import TIME_TYPE, StreamSchema
-from anabranch.testing import OperatorHarness
+from anabranch.testing import MemoryLog, OperatorHarness
 from anabranch.testing.harness import same as same_rows
 from tests.operators.join_oracle import Condition, told
 from tests.operators.join_rows import EPOCH, SCHEMA, Row, at_most, minus, rows_of, table_of
 from tests.operators.join_rows import equal as equals
-from tests.operators.merge_cases import Case, Key, Value, answer, check, column, equal, same, some_streams
+from tests.operators.merge_cases import Answer, Case, Key, Value, answer, check, column, equal, same, some_streams
 from tests.operators.merge_oracle import MAX_TIME, Record, group_rounds, kappa, shortfall
 
 NAN, INF = float("nan"), float("inf")
@@ -624,6 +626,93 @@ def test_where_may_ask_for_the_time() -> None:
     late = Condition("_time > TIMESTAMP'1970-01-01 00:00:00.00001Z'", lambda rows: rows["_time"]["t"] > 10)
     case = Case(keys=((same("i", 0),),), where=(late,), window=3, step=3, every=5)
     assert check(case, streams, random.Random(1)).answers().num_rows == 20
+
+
+# -- what is kept ------------------------------------------------------------------------------------
+
+
+class Logs:
+    """Two streams in memory whose first rows may be gone, and a merge over them without a guard."""
+
+    def __init__(self, case: Case, streams: dict[str, list[Row]], gone: int = 0) -> None:
+        self.operator = case.operator()
+        self._logs = {name: MemoryLog(SCHEMA) for name in streams}
+        for name, rows in streams.items():
+            self._logs[name].append(table_of(rows))
+        if gone:
+            for log in self._logs.values():
+                log.first_row = lambda: gone  # type: ignore[method-assign]
+
+    def run(self, since: int | None, until: int, scratch: Path) -> Answer:
+        """The micro-batch from one time to another."""
+        start, end = (
+            {name: Offset() if t is None else Offset(log.row_at_time(t, 10**9), t) for name, log in self._logs.items()}
+            for t in (since, until)
+        )
+        inputs = Inputs(self._logs, str(scratch))
+        tasks = self.operator.plan(start, end, inputs, 1)
+        return [row for task in tasks for batch in self.operator.run(task, inputs) for row in told(pa.table(batch))]
+
+
+@pytest.fixture
+def kept() -> tuple[Case, dict[str, list[Row]]]:
+    """A merge of three streams in which records wait."""
+    case = Case(
+        keys=((same("i", 1),), (same("i", 2, "A", "C"),)), by=((equal("s"),), ()), joins=("left", "left"), window=6,
+        step=2, every=10, streams="stu", policy="nearest",
+    )  # fmt: skip
+    chance = random.Random(4)
+    streams = {
+        name: rows_of(range(80), i=[n + chance.randrange(-4, 5) for n in range(80)], s=[chance.choice("ab")] * 80)
+        for name in "stu"
+    }
+    return case, streams
+
+
+def test_what_is_kept_may_be_lost_while_all_rows_are_there(kept: Any, tmp_path: Path) -> None:
+    case, streams = kept
+    logs = Logs(case, streams)
+    wanted = [row for row in answer(case, streams, 70) if row not in answer(case, streams, 35)]
+    assert len(wanted) > 10
+    logs.run(None, 35, tmp_path / "kept")
+    assert logs.run(35, 70, tmp_path / "kept") == wanted
+    assert logs.run(35, 70, tmp_path / "fresh") == wanted
+
+
+def test_a_file_that_is_not_whole_is_not_taken_for_what_was_kept(kept: Any, tmp_path: Path) -> None:
+    case, streams = kept
+    logs = Logs(case, streams)
+    logs.run(None, 35, tmp_path)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files
+    for path in files:
+        path.write_bytes(path.read_bytes()[:-100])
+    assert logs.run(35, 70, tmp_path) == answer(case, streams, 70)[len(answer(case, streams, 35)) :]
+
+
+def test_lost_for_good_is_told(kept: Any, tmp_path: Path) -> None:
+    case, streams = kept
+    with pytest.raises(AnabranchError) as caught:
+        Logs(case, streams, gone=5).run(35, 70, tmp_path)
+    assert caught.value.name == "MERGE_STATE_LOST"
+
+
+def test_a_query_that_comes_late_begins_with_the_rows_there_are(kept: Any, tmp_path: Path) -> None:
+    case, streams = kept
+    later = {name: rows[5:] for name, rows in streams.items()}
+    numbered = {name: [{**row, "n": n} for n, row in enumerate(rows)] for name, rows in later.items()}
+    wanted = [(*(None if n is None else n + 5 for n in numbers), time) for *numbers, time in answer(case, numbered, 70)]
+    assert Logs(case, streams, gone=5).run(None, 70, tmp_path) == wanted
+
+
+def test_files_of_old_offsets_are_removed() -> None:
+    harness = Case(keys=((same("i", 1),),), every=5).harness()
+    rows = rows_of(range(300), i=list(range(300)))
+    for at in range(0, 300, 10):
+        for name in "st":
+            harness.push(name, table_of(rows[at : at + 10]))
+        harness.step()
+    assert 1 <= len([path for path in harness.scratch.rglob("*") if path.is_file()]) < 25
 
 
 # -- bounds ------------------------------------------------------------------------------------------

@@ -71,9 +71,17 @@ def conformed(rows: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
     if missing:
         raise DataError("COLUMN_MISSING", f'{where} has no column "{missing[0]}", as other files of its data set have')
     try:
-        return StreamSchema(schema, "").conform(rows.select(schema.names))
+        return StreamSchema(schema, "").conform(_with_zones(rows.select(schema.names)))
     except DataError as problem:
         raise DataError(problem.name, f"{where}: {problem.message}", detail=problem.detail) from None
+
+
+def _with_zones(rows: pa.Table) -> pa.Table:
+    """Times without a zone are taken to be UTC: the same numbers, so nothing has to be computed."""
+    for i, field in enumerate(rows.schema):
+        if field.type == pa.timestamp("us"):
+            rows = rows.set_column(i, field.name, rows.column(i).cast(TIME_TYPE))
+    return rows
 
 
 def is_key_type(kind: pa.DataType) -> bool:

@@ -49,7 +49,7 @@ def _place(name: str, options: Mapping[str, str]) -> Place:
                 hint="OPTIONS (url 'grpc://host:port', dataset 'name')",
             )
     if "token" in options and "token_file" in options:
-        raise CatalogError("OPTION_MISSING", "give a token or a token_file, not both")
+        raise CatalogError("OPTIONS_CONTRADICT", "a token and a token_file are given", hint="leave one out")
     paths = {key: os.path.abspath(options[key]) for key in ("token_file", "tls_root") if key in options}
     return Place(**{**options, **paths})
 

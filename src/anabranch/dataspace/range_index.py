@@ -128,7 +128,7 @@ class RangeIndex:
         cut_lows, cut_highs = (none, -none) if without is None else without
         found: list[list[Rows]] = [[] for _ in lows]
         wanted = np.full(len(lows), limit + 1)
-        touching = (runs.lows[:, None] <= highs).all(axis=2) & (runs.highs[:, None] >= lows).all(axis=2)
+        touching = np.asarray(((runs.lows[:, None] <= highs) & (runs.highs[:, None] >= lows)).all(axis=2))
         for at in np.flatnonzero(touching.any(axis=1)):
             run = runs.each[at]
             if run.first >= below:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from anabranch.dataspace.columns import ROW, key_matrix
 from anabranch.dataspace.range_index import RangeIndex
+from anabranch.dataspace.rows import take
 
 Corner = NDArray[np.float64]
 
@@ -45,6 +46,8 @@ class _Reader(Protocol):
 
     @property
     def identity(self) -> str: ...
+    @property
+    def schema(self) -> pa.Schema: ...
     def first_row(self) -> int: ...
     def read(self, start: int, end: int, columns: list[str] | None = None) -> pa.Table: ...
 
@@ -82,18 +85,8 @@ class _Local:
         first, index = self._index(below)
         numbers, more = index.query(low, high, limit, below - first, without, after - first if after >= 0 else -1)
         names = list(dict.fromkeys(columns))
-        table = self._rows(numbers + first, names)
+        table = take(self._reader, numbers + first, names)
         return table.add_column(0, ROW, pa.array(numbers + first)), more
-
-    def _rows(self, numbers: NDArray[np.int64], columns: list[str]) -> pa.Table:
-        """Rows by ascending numbers; those close to each other are read together."""
-        if len(numbers) == 0:
-            return self._reader.read(0, 0, columns)
-        pieces = []
-        for near in np.split(numbers, np.flatnonzero(np.diff(numbers) > _BLOCK) + 1):
-            begin = int(near[0])
-            pieces.append(self._reader.read(begin, int(near[-1]) + 1, columns).take(pa.array(near - begin)))
-        return pa.concat_tables(pieces)
 
     def _index(self, below: int) -> tuple[int, RangeIndex]:
         """The index over rows below a number, and the number its first row has."""

@@ -23,7 +23,7 @@ _LOOK_SECONDS = 0.25
 
 
 class Patience:
-    """Decides what becomes of an error: ours are raised, a server that is away is waited for, up to a time."""
+    """Decides what becomes of an error: ours are raised, a server that is away or busy is waited for, up to a time."""
 
     def __init__(self, client: DataSpaceClient) -> None:
         self._client = client
@@ -37,7 +37,7 @@ class Patience:
     def bear(self, problem: BaseException) -> None:
         """Wait a little and return to try again, or raise."""
         known = known_error(problem)
-        if known is not None:
+        if known is not None and known.name != "DATA_SERVER_BUSY":
             raise known from None
         url, said = self._client.url, (str(problem).splitlines() or [""])[0][:200]
         if isinstance(problem, flight.FlightUnauthenticatedError):
@@ -46,18 +46,19 @@ class Patience:
                 f"the data server {url} wants a token, and got none or another one",
                 hint="give the option token or token_file",
             ) from None
-        if not may_pass(problem):
+        if known is None and not may_pass(problem):
             raise AnabranchError("DATA_SERVER_FAILED", f"the data server {url} failed", detail=said) from None
         now = time.monotonic()
         self._since = now if self._since is None else self._since
         if now - self._since + self._pause > self._client.patience:
-            raise StreamError(
+            raise known or StreamError(
                 "DATA_SERVER_LOST",
                 f"the data server {url} could not be reached for {self._client.patience:g} s",
                 detail=said,
                 hint="start it again, or check the url; reading can go on where it was",
             ) from None
-        self._client.forget_connection()
+        if known is None:
+            self._client.forget_connection()
         time.sleep(self._pause)
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
 

@@ -83,7 +83,16 @@ def wider(one: tuple[float, float] | None, other: tuple[float, float] | None) ->
     return min(one[0], other[0]), max(one[1], other[1])
 
 
-def take(rows: Rows, numbers: NDArray[np.int64], columns: list[str]) -> pa.Table:
+class Readable(Protocol):
+    """Numbered rows, as far as fetching some of them goes; every reader of a log is one."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    def read(self, start: int, end: int, columns: list[str]) -> pa.Table: ...
+
+
+def take(rows: Readable, numbers: NDArray[np.int64], columns: list[str]) -> pa.Table:
     """Rows by their ascending numbers; only the parts that hold them are looked at."""
     batches: list[pa.RecordBatch] = []
     breaks = np.flatnonzero(np.diff(numbers // _CLUSTER)) + 1

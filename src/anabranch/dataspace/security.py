@@ -13,7 +13,6 @@ from pyarrow import flight
 
 from anabranch.errors import AnabranchError, SetupError
 
-TOKEN_VARIABLE = "ANABRANCH_TOKEN"
 _SCHEME = "bearer "
 
 

@@ -76,7 +76,10 @@ def first_near(values, count, value, tolerance):  # type: ignore[no-untyped-def]
 
 @compiled
 def match_first_by_cursors(keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance, out_a, out_b):  # type: ignore[no-untyped-def]
-    """Two cursors go through windows with one key (M. Mazzucco et al., 2002, §4.1); gives the number of pairs."""
+    """Two cursors go through windows with one key (M. Mazzucco et al., 2002, §4.1).
+
+    Gives the number of pairs, and whether the first cursor came to its end.
+    """
     i, j, found = 0, 0, 0
     while i < count_a and j < count_b:
         x, y = keys_a[0, window_a[i]], keys_b[0, window_b[j]]
@@ -94,7 +97,7 @@ def match_first_by_cursors(keys_a, window_a, count_a, keys_b, window_b, count_b,
         j += 1
         while j < count_b and keys_b[0, window_b[j]] - y <= tolerance:
             j += 1
-    return found
+    return found, i == count_a
 
 
 @compiled

@@ -283,7 +283,7 @@ def merge_groups(  # type: ignore[no-untyped-def]
                 )
                 found = len(pair_a)
             elif len(tolerance) == 1:
-                found = match_first_by_cursors(
+                found, _ = match_first_by_cursors(
                     keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance[0], pair_a, pair_b
                 )
             else:

@@ -36,7 +36,7 @@ class Unkindness:
     """What the engine does that an answer must not show."""
 
     forget: bool = False
-    """The scratch is lost after every micro-batch."""
+    """The scratch is lost after every micro-batch, unless it is state."""
     replay: bool = False
     """Every micro-batch is run and delivered twice, as after a failure before its commit."""
 
@@ -194,7 +194,8 @@ class LocalRunning:
     def _scratch(self) -> str | None:
         """A folder of its own for each micro-batch loses the files and what the process remembers of them."""
         place = self._options.scratch
-        return f"{place}/{self._number}" if place is not None and self._unkindness.forget else place
+        lost = self._unkindness.forget and not self._operator.scratch_is_state
+        return f"{place}/{self._number}" if place is not None and lost else place
 
     def _batch(self, start: dict[str, Offset], end: dict[str, Offset]) -> LocalBatch:
         inputs = Inputs({name: workers.next() for name, workers in self._workers.items()}, self._scratch())

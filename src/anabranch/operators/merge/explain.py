@@ -17,7 +17,7 @@ _WHICH = {
 }
 
 
-def explain_merge(merge: Merge | RangeMerge, keeps: Keeps, **how: Any) -> dict[str, Any]:
+def explain_merge(merge: Merge | RangeMerge, keeps: Keeps | None, **how: Any) -> dict[str, Any]:
     """The plan of a merge as plain data."""
     steps = []
     for i, (alias, stream) in enumerate(merge.sources[1:]):
@@ -41,5 +41,5 @@ def explain_merge(merge: Merge | RangeMerge, keeps: Keeps, **how: Any) -> dict[s
         **({"where": list(merge.conditions)} if merge.conditions else {}),
         "columns": dict(merge.columns),
         "time": merge.time,
-        "keeps": {"what": keeps.what, "bound": keeps.bound},
+        "keeps": None if keeps is None else {"what": keeps.what, "bound": keeps.bound},
     }

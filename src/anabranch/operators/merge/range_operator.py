@@ -211,7 +211,7 @@ class RangeMerge(Operator):
     def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
         every = "when a window is full" if self.every is None else f"every {self.every / 1e6:g} s, or a full window"
         how = {"algorithm": "rtm", "window": self.window, "rounds": every, "remainder": self.remainder}
-        return explain_merge(self, Keeps("nothing", "the second stream is asked"), **how)
+        return explain_merge(self, self.keeps(), **how)
 
 
 class _Asked:

@@ -2,7 +2,8 @@
 
 The block's n-cube, wider by the tolerance on all sides, is asked for, a window of records at a time. The
 paper asks next for the difference of the cubes of block and windows so far, and so never sees records that
-lie in a window's cube and did not fit into it; `rest` asks for the next records of the same cube instead.
+lie in a window's cube and did not fit into it; `rest` asks for the next records of the same cube instead, as
+do the policies that must see every record that agrees.
 """
 
 from __future__ import annotations
@@ -100,18 +101,17 @@ def merge_block(
         if len(found.rows):
             window = np.arange(len(found.rows))
             sort_fully(found.keys, window, len(window))
-            at, partner = _matches(keys, block, found.keys, window, tolerance, policy)
+            at, partner, at_end = _matches(keys, block, found.keys, window, tolerance, policy)
             left.append(block[at])
             right.append(found.rows[window[partner]])
             keep(right[-1])
             if policy == "nearest":
                 far.append(_distances(keys, left[-1], found.keys, window[partner], tolerance))
             if policy == "first":
-                last = keys[0, block[-1]] - found.keys[0, window[-1]]
                 block = np.delete(block, at)
-                if len(block) == 0 or (remainder == "difference" and last <= tolerance[0]):
-                    break  # the cursor of the block came to its end first
-        if remainder == "rest":
+                if len(block) == 0 or (remainder == "difference" and at_end):
+                    break
+        if remainder == "rest" or policy != "first":
             if found.more is None:
                 break
             after = found.more
@@ -130,19 +130,20 @@ def _one(lists: list[Ints]) -> Ints:
 
 def _matches(
     keys_a: Doubles, window_a: Ints, keys_b: Doubles, window_b: Ints, tolerance: Doubles, policy: str
-) -> tuple[Ints, Ints]:
+) -> tuple[Ints, Ints, bool]:
+    """Positions of pairs, and whether a cursor would have come to the end of the block before that of the window."""
     sizes = len(window_a), len(window_b)
     if policy != "first":
-        pairs: tuple[Ints, Ints] = match_all(keys_a, window_a, sizes[0], 0, keys_b, window_b, sizes[1], 0, tolerance)
-        return pairs
+        return *match_all(keys_a, window_a, sizes[0], 0, keys_b, window_b, sizes[1], 0, tolerance), False
     out_a, out_b = np.empty(sizes[0], np.int64), np.empty(sizes[0], np.int64)
     if len(tolerance) == 1:
-        count = match_first_by_cursors(
+        count, at_end = match_first_by_cursors(
             keys_a, window_a, sizes[0], keys_b, window_b, sizes[1], tolerance[0], out_a, out_b
         )
     else:
         count = match_first(keys_a, window_a, sizes[0], keys_b, window_b, sizes[1], tolerance, out_a, out_b)
-    return out_a[:count], out_b[:count]
+        at_end = keys_a[0, window_a[-1]] - keys_b[0, window_b[-1]] <= tolerance[0]
+    return out_a[:count], out_b[:count], bool(at_end)
 
 
 def _distances(keys_a: Doubles, a: Ints, keys_b: Doubles, b: Ints, tolerance: Doubles) -> Doubles:
