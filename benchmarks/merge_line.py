@@ -82,7 +82,7 @@ def _run(*command: str) -> None:
 
 def measure(rows: int, window: int, rounds: int, root: Path, report: Report) -> None:
     """The merge of 2 % out of order at the other end of the line; how much of the line its records fill."""
-    feed = MergeFeed(rows, Disorder(SHARES[0], 4.25 * window), cells=True)
+    feed = MergeFeed(rows, Disorder.of(SHARES[0], window), cells=True)
     asked = Asked(DATASET, window, window // 5)
     store(feed, root, DATASET)
     try:

@@ -93,7 +93,7 @@ def check_answer(took: Took, wanted: Answer, what: str) -> None:
 
 def measure(rows: int, window: int, rounds: int, root: Path, report: Report) -> None:
     """Two servers and the merge of 2 % out of order over the loopback device, for long enough to be steady."""
-    feed = MergeFeed(rows, Disorder(SHARES[0], 4.25 * window), cells=True)
+    feed = MergeFeed(rows, Disorder.of(SHARES[0], window), cells=True)
     asked = Asked(DATASET, window, window // 5)
     store(feed, root, DATASET)
     with servers(root) as urls:

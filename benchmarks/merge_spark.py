@@ -32,7 +32,7 @@ class Timed:
 
     @classmethod
     def make(cls, rows: int, window: int) -> Timed:
-        feed = MergeFeed(rows, Disorder(SHARES[0], 4.25 * window))
+        feed = MergeFeed(rows, Disorder.of(SHARES[0], window))
         times = pa.array(START * 1000 + np.arange(rows) * MICROSECONDS_APART).cast(TIME_TYPE)
         return cls(rows, [feed.table(i).append_column("ts", times) for i in (0, 1)], window)
 

@@ -18,10 +18,8 @@ from benchmarks.merge_kernel import match_percent, merge
 from benchmarks.merge_paper import CGM, SHARES, STEPS
 from benchmarks.merge_servers import check_answer, expected, merge_elsewhere, servers, store
 
-PIECES_MOVE = 4.25
-"""Windows that a piece moves by, at most."""
 RECORDS_MOVE = 5.0
-"""The same where records move one by one, the model that is shown beside it."""
+"""Windows that records move by where they move one by one, the model that is shown beside that of pieces."""
 FIGURE_5_STEPS = tuple(tenths / 10 for tenths in range(1, 10))
 
 
@@ -50,7 +48,7 @@ class Point:
 
 
 def feed_of(rows: int, window: int, share: float) -> MergeFeed:
-    return MergeFeed(rows, Disorder(share, PIECES_MOVE * window), seed=window, cells=True)
+    return MergeFeed(rows, Disorder.of(share, window), seed=window, cells=True)
 
 
 def measure(rows: int, windows: Sequence[int], rounds: int, root: Path, report: Report) -> list[Cell]:

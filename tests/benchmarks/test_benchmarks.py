@@ -17,6 +17,7 @@ from benchmarks.harness import Bar, Figure, Report, WrongAnswer, percentile
 from benchmarks.packets import START, WINDOW, Packets
 from benchmarks.pages import replaced
 
+from .tiny_merge import MERGE
 from .tiny_window_join import JOIN
 from .tiny_windows import BARS, FIGURES_SIZES, SPARK
 
@@ -25,6 +26,7 @@ TINY: dict[str, Any] = {
     "pipeline": pipeline.Sizes(rows=6000, batch_rows=3000, rounds=1, single_rows=3, feed_seconds=1, event_seconds=60),
     "windows": windows.Sizes(FIGURES_SIZES, BARS, SPARK),
     "window_join": JOIN,
+    "merge": MERGE,
 }
 FIGURES = {
     "append": {
@@ -76,6 +78,26 @@ FIGURES = {
         "micro_batch_with_a_window_of_10_s",
         "micro_batch_with_a_window_of_20_s",
         "window_growth_cost",
+    },
+    "merge": {
+        "merge_on_one_core",
+        "merge_from_parquet",
+        "merge_from_packed_parquet",
+        "merge_kernel",
+        "merge_kernel_in_order",
+        "range_queries",
+        "range_queries_one_by_one",
+        "tables_1_and_2_points_from_the_paper",
+        "tables_3_and_4_points_from_the_paper",
+        "rtm",
+        "rtm_by_the_letter",
+        "servers_merged",
+        "servers_over_the_longer_part",
+        "servers_fetch_alone",
+        "servers_merge_alone",
+        "standing_query",
+        "standing_query_whole",
+        "standing_query_steady",
     },
 }
 
@@ -139,6 +161,20 @@ def test_window_join_says_its_figures(
     assert found["figures"]["four_way_different"]["peer"] > 0
     assert found["notes"]["peers"]["duckdb"] == "missing: no peers were asked for"
     assert {curve["join"] for curve in found["curves"]} == {"NLW-join", "ripple join", "HW-join", "XJoin"}
+    assert len(found["claims"]) == 8
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_merge_says_its_figures(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run_tiny("merge", monkeypatch, capsys)
+    assert found["bars"] == 4
+    assert found["notes"]["peers"]["polars"] == "missing: no peers were asked for"
+    assert len(found["cells"]) == 24
+    assert len(found["range_cells"]) == 8
+    assert all(0 < cell["match"] <= 100 and cell["total"] > 0 for cell in found["cells"])
     assert len(found["claims"]) == 8
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
@@ -135,11 +136,13 @@ def test_a_connection_cut_without_a_word_is_noticed(folder: Path) -> None:
     server = Beside(folder)
     listener = socket.create_server(("127.0.0.1", 0))
     silent = threading.Event()
+    connections: list[socket.socket] = []
 
     def pass_on(source: socket.socket, target: socket.socket) -> None:
-        while data := source.recv(1 << 16):
-            if not silent.is_set():
-                target.sendall(data)
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                if not silent.is_set():
+                    target.sendall(data)
 
     def accept() -> None:
         while True:
@@ -147,7 +150,11 @@ def test_a_connection_cut_without_a_word_is_noticed(folder: Path) -> None:
                 near, _ = listener.accept()
             except OSError:
                 return
-            far = socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])))
+            try:
+                far = socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])))
+            except OSError:
+                return
+            connections.extend((near, far))
             for pair in ((near, far), (far, near)):
                 threading.Thread(target=pass_on, args=pair, daemon=True).start()
 
@@ -164,3 +171,5 @@ def test_a_connection_cut_without_a_word_is_noticed(folder: Path) -> None:
     finally:
         listener.close()
         server.kill()
+        for each in connections:
+            each.close()

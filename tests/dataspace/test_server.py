@@ -435,3 +435,29 @@ def test_errors_of_a_bug_say_no_inner_workings(folder: Path, monkeypatch: Any) -
             raw(server.url, b'{"dataset": "floods"}')
         assert str(problem.value).startswith("INTERNAL_ERROR KeyError")
         assert os.sep + "src" not in str(problem.value)
+
+
+def test_a_data_set_that_broke_does_not_hide_the_others(folder: Path) -> None:
+    with serving(folder) as server, DataSpaceClient(server.url, patience=5) as client:
+        assert len(client.list()) == 4
+        pq.write_table(floods(7), folder / "quakes" / "0.parquet")
+        time.sleep(0.2)
+        assert name_of(lambda: list(client.read("quakes"))) == "DATA_SET_CHANGED"
+        (folder / "rain.csv").unlink()
+        assert {"floods", "snow"} <= {each["dataset"] for each in client.list()}
+
+
+def test_many_cubes_around_everything_take_little_memory(folder: Path) -> None:
+    """A thousand cubes of ten thousand rows each are ten million numbers; the server holds four million at most."""
+    psutil = pytest.importorskip("psutil")
+    lows, highs = np.full((1000, 1), -1.0), np.full((1000, 1), 100.0)
+    with serving(folder) as server, DataSpaceClient(server.url, patience=30) as client:
+        client.range("floods", ["lat"], [0], [1], 5, [])
+        request = {"keys": ["lat"], "low": lows.tolist(), "high": highs.tolist(), "limit": 1_000_000}
+        ticket = flight.Ticket(json.dumps({"dataset": "floods", "columns": [], "ranges": request}).encode())
+        before, most, rows = psutil.Process().memory_info().rss, 0, 0
+        for chunk in client.stream(ticket):
+            rows += chunk.data.num_rows
+            most = max(most, psutil.Process().memory_info().rss - before)
+        assert rows == 10_000_000
+        assert most < 150 << 20

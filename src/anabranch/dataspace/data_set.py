@@ -145,8 +145,8 @@ class DataSet:
                     hint=did_you_mean(key, self.keys),
                 )
         with self._mutex:
-            index = self._indexes.setdefault(keys, _Index(self._rows, keys))
-            self._indexes.move_to_end(keys)
+            index = self._indexes.pop(keys, None) or _Index(self._rows, keys)
+            self._indexes[keys] = index
             while len(self._indexes) > _MOST_INDEXES:
                 self._indexes.popitem(last=False)
             return index

@@ -63,7 +63,7 @@ class RemoteReader:
         self.info = info
         self._place = Place(**info.options)
         self._client = self._place.client(patience)
-        self._kept: OrderedDict[_Stretch, pa.Table] = OrderedDict()
+        self._kept: OrderedDict[_Stretch, tuple[pa.Table, int]] = OrderedDict()
         self._ahead: tuple[_Stretch, Future[pa.Table]] | None = None
         self._last: _Stretch | None = None
         self._rows = 0
@@ -153,7 +153,7 @@ class RemoteReader:
                 self._keep(known, self._fetch(known, names))
             self._kept.move_to_end(known)
             upto = min(known.end, wanted.end)
-            pieces.append(self._kept[known].select(names).slice(at - known.start, upto - at))
+            pieces.append(self._kept[known][0].select(names).slice(at - known.start, upto - at))
             at = upto
         return pa.concat_tables(pieces) if pieces else self._schema_of(names).empty_table()
 
@@ -167,8 +167,8 @@ class RemoteReader:
         return next((each for each in reversed(self._kept) if _holds(each, row, wanted)), None)
 
     def _keep(self, stretch: _Stretch, table: pa.Table) -> None:
-        self._kept[stretch] = table
-        while len(self._kept) > 1 and sum(each.nbytes for each in self._kept.values()) > _KEPT_BYTES:
+        self._kept[stretch] = (table, table.nbytes)
+        while len(self._kept) > 1 and sum(size for _, size in self._kept.values()) > _KEPT_BYTES:
             self._kept.popitem(last=False)
 
     def _fetch_ahead(self, wanted: _Stretch, table: pa.Table) -> None:

@@ -7,6 +7,7 @@ Flight's; whatever a client sends is checked in `requests` first.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -25,12 +26,14 @@ from anabranch.dataspace.data_set import DataSet
 from anabranch.dataspace.failures import answering, answering_each
 from anabranch.dataspace.requests import Ranges, Scan
 from anabranch.dataspace.security import Security, TokenGate
-from anabranch.errors import DataError, SetupError, StreamError, did_you_mean
+from anabranch.errors import AnabranchError, DataError, SetupError, StreamError, did_you_mean
 
 _POLL_SECONDS = 0.02
 _ALIVE_SECONDS = 1.0
 """A stream that follows says at least this often, with an empty block, that it is still there."""
 _CUBES_AT_ONCE = 256
+_ROWS_AT_ONCE = 1 << 22
+"""Row numbers that are looked up before their rows are sent."""
 _END_SECONDS = 5.0
 MOST_STREAMS = 64
 
@@ -93,8 +96,11 @@ class DataServer(flight.FlightServerBase):  # type: ignore[misc]
 
     @answering
     def list_flights(self, context: Any, criteria: bytes) -> Iterator[flight.FlightInfo]:
-        sets, _ = self._collection.readable()
-        return iter([self._info(each) for each in sets])
+        found = []
+        for data_set in self._collection.readable()[0]:
+            with contextlib.suppress(AnabranchError):  # one that broke must not keep the others from being found
+                found.append(self._info(data_set))
+        return iter(found)
 
     @answering
     def get_flight_info(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
@@ -202,8 +208,9 @@ class DataServer(flight.FlightServerBase):  # type: ignore[misc]
         size = rows_per_block(schema)
         while data_set.prepare(asked.keys):
             yield _empty(schema), None  # a first index takes its time: the client must see that we live
-        for first in range(0, len(asked.lows), _CUBES_AT_ONCE):
-            part = slice(first, first + _CUBES_AT_ONCE)
+        at_once = max(min(_CUBES_AT_ONCE, _ROWS_AT_ONCE // asked.limit), 1)
+        for first in range(0, len(asked.lows), at_once):
+            part = slice(first, first + at_once)
             cut = None if asked.without is None else (asked.without[0][part], asked.without[1][part])
             answers = data_set.ranges(
                 asked.keys, asked.lows[part], asked.highs[part], asked.limit, asked.below, cut, asked.after[part]
