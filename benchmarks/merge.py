@@ -89,12 +89,13 @@ class MergeReport(Report):
 
     cells: list[Cell] = field(default_factory=list)
     range_cells: list[RangeCell] = field(default_factory=list)
+    figure_4: list[Point] = field(default_factory=list)
     figure_5: list[Point] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
 
     def as_dict(self, name: str, quick: bool, machine: dict[str, Any]) -> dict[str, Any]:
         found = super().as_dict(name, quick, machine)
-        for part in ("cells", "range_cells", "figure_5", "claims"):
+        for part in ("cells", "range_cells", "figure_4", "figure_5", "claims"):
             found[part] = [asdict(each) for each in getattr(self, part)]
         return found
 
@@ -116,12 +117,13 @@ def run(sizes: Sizes) -> Report:
         merge_index.measure(sizes.index_rows, sizes.cubes, rounds, root, peers, report)
         say("Tables 1 and 2")
         report.cells = merge_tables.measure(sizes.rows, sizes.windows, rounds, root / "tables", report)
+        report.figure_4 = merge_tables.figure_4(sizes.rows, sizes.windows[1], rounds)
         report.figure_5 = merge_tables.figure_5(sizes.rows, sizes.windows[1], rounds)
         say("Tables 3 and 4")
         report.range_cells = merge_ranges.measure(
             sizes.range_rows, sizes.windows, sizes.range_files, rounds, root / "ranges", report
         )
-        report.claims = claims(report.cells, report.figure_5, report.range_cells)
+        report.claims = claims(report.cells, report.figure_4, report.figure_5, report.range_cells)
         merge_servers.measure(sizes.served_rows, window, rounds, root / "servers", report)
         if sizes.line_rows is not None:
             merge_line.measure(sizes.line_rows, window, min(rounds, 3), root / "line", report)

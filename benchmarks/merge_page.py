@@ -24,8 +24,8 @@ def write(found: dict[str, Any], page: Path, kind: str = "svg") -> None:
     for name, content in tables(found).items():
         text = replaced(text, "merge", name, content)
     page.write_text(text, encoding="utf-8")
-    cells = [Cell(**each) for each in found["cells"]]
-    merge_plots.draw(cells, [Point(**each) for each in found["figure_5"]], page.with_suffix(""), kind)
+    figures = [[Point(**each) for each in found[name]] for name in ("figure_4", "figure_5")]
+    merge_plots.draw(figures[0], figures[1], page.with_suffix(""), kind)
 
 
 def tables(found: dict[str, Any]) -> dict[str, str]:
@@ -45,7 +45,8 @@ def tables(found: dict[str, Any]) -> dict[str, str]:
             f"Table {number}, windows of {window:,} records:\n\n{_ranges(c for c in ranges if c.window == window)}"
             for number, window in enumerate(windows, 3)
         ),
-        "figure 5": _figure_5([Point(**each) for each in found["figure_5"]]),
+        "figure 4": _curve("out of order", [(f"{p['share']:.0%}", Point(**p)) for p in found["figure_4"]]),
+        "figure 5": _curve("K", [(f"{p['step']:,}", Point(**p)) for p in found["figure_5"]]),
         "claims": claims_table(found["claims"]),
     }
 
@@ -94,8 +95,8 @@ def _table(cells: Iterable[Cell]) -> str:
 
 def _ranges(cells: Iterable[RangeCell]) -> str:
     heads = [
-        "out of order", "match %, difference", "the paper", "match %, rest", "total ms, difference", "total ms, rest",
-        "the paper's total s",
+        "out of order", "match %, difference", "the paper", "match %, rest", "questions per block, difference", "rest",
+        "total ms, difference", "rest", "the paper's total s",
     ]  # fmt: skip
     rows = (
         [
@@ -103,6 +104,8 @@ def _ranges(cells: Iterable[RangeCell]) -> str:
             f"{cell.difference:.1f}",
             f"{cell.paper[0]:.0f}",
             f"{cell.rest:.1f}",
+            f"{cell.difference_questions:.1f}",
+            f"{cell.rest_questions:.1f}",
             f"{1000 * cell.difference_seconds:.0f}",
             f"{1000 * cell.rest_seconds:.0f}",
             f"{cell.paper[1]:g}",
@@ -112,10 +115,10 @@ def _ranges(cells: Iterable[RangeCell]) -> str:
     return table(heads, rows, right=True)
 
 
-def _figure_5(points: list[Point]) -> str:
-    heads = ["K", *(f"{point.step:,}" for point in points)]
-    match = ["match %", *(f"{point.match:.0f}" for point in points)]
-    taken = ["merge ms", *(f"{1000 * point.seconds:.0f}" for point in points)]
+def _curve(name: str, points: list[tuple[str, Point]]) -> str:
+    heads = [name, *(at for at, _ in points)]
+    match = ["match %", *(f"{point.match:.0f}" for _, point in points)]
+    taken = ["merge ms", *(f"{1000 * point.seconds:.0f}" for _, point in points)]
     return table(heads, [match, taken], right=True)
 
 

@@ -6,31 +6,27 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.merge_paper import CGM, SHARES, STEPS
-from benchmarks.merge_tables import Cell, Point
+from benchmarks.merge_paper import CGM, SHARES
+from benchmarks.merge_tables import Point
 
 OURS, PAPER = "#4c78a8", "#f58518"
 
 
-def draw(cells: Sequence[Cell], curve: Sequence[Point], folder: Path, kind: str = "svg") -> list[Path]:
+def draw(figure_4: Sequence[Point], figure_5: Sequence[Point], folder: Path, kind: str = "svg") -> list[Path]:
     """Write both pictures."""
-    window = max(cell.window for cell in cells)
-    line = [cell for cell in cells if cell.window == window and cell.step == int(STEPS[-1] * window)]
-    percents = [100 * share for share in SHARES]
     papers = [CGM[10000, share] for share in SHARES]
-    figure_4 = (
-        (percents, [each[-1].merge for each in papers]),
-        (percents, [1000 * cell.merge for cell in line]),
+    disorder = (
+        ([100 * share for share in SHARES], [each[-1].merge for each in papers]),
+        ([100 * point.share for point in figure_4], [1000 * point.seconds for point in figure_4]),
     )
-    last = papers[-1]
-    figure_5 = (
-        ([float(cell.match) for cell in last], [cell.merge for cell in last]),
-        ([point.match for point in curve], [1000 * point.seconds for point in curve]),
+    matches = (
+        ([float(cell.match) for cell in papers[-1]], [cell.merge for cell in papers[-1]]),
+        ([point.match for point in figure_5], [1000 * point.seconds for point in figure_5]),
     )
     folder.mkdir(parents=True, exist_ok=True)
     return [
-        _picture(folder / f"figure4.{kind}", figure_4, f"K = {line[0].step:,}", "% out of order"),
-        _picture(folder / f"figure5.{kind}", figure_5, "33 % out of order", "% merged"),
+        _picture(folder / f"figure4.{kind}", disorder, f"K = {figure_4[0].step:,}", "% out of order"),
+        _picture(folder / f"figure5.{kind}", matches, "33 % out of order", "% merged"),
     ]
 
 
@@ -52,7 +48,7 @@ def _picture(path: Path, lines: Sequence[tuple[list[float], list[float]]], title
             axis.set_title(f"{name}, {title}")
             axis.set_xlabel(across)
             axis.set_ylabel(up)
-            axis.set_ylim(bottom=0)
+            axis.set_ylim(0, 1.1 * max(y))
             axis.grid(axis="y", color="#e6e6e6", linewidth=0.5)
             axis.tick_params(length=2)
         metadata = {"Date": None, "Creator": None} if path.suffix == ".svg" else None

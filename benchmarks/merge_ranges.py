@@ -33,12 +33,14 @@ Remainder = Literal["difference", "rest"]
 
 @dataclass(frozen=True)
 class RangeCell:
-    """A line of Table 3 or 4: match % with the paper's question and with ours, and seconds of both."""
+    """A line of Table 3 or 4: match % with the paper's question and with ours, questions per block, and seconds."""
 
     window: int
     share: float
     difference: float
     rest: float
+    difference_questions: float
+    rest_questions: float
     difference_seconds: float
     rest_seconds: float
     paper: tuple[float, float]
@@ -112,7 +114,15 @@ def measure(rows: int, windows: Sequence[int], files: int, rounds: int, root: Pa
                 paper = RTM[(5000, 10000)[number], share]
                 cells.append(
                     RangeCell(
-                        window, share, match["difference"], match["rest"], seconds["difference"], seconds["rest"], paper
+                        window=window,
+                        share=share,
+                        difference=match["difference"][0],
+                        rest=match["rest"][0],
+                        difference_questions=match["difference"][1],
+                        rest_questions=match["rest"][1],
+                        difference_seconds=seconds["difference"],
+                        rest_seconds=seconds["rest"],
+                        paper=paper,
                     )
                 )
     far = max(abs(cell.difference - cell.paper[0]) for cell in cells)
@@ -132,16 +142,25 @@ def _name(share: float) -> str:
     return f"grid_{round(share * 100)}"
 
 
-def _match(rows: int, share: float, window: int, remainder: Remainder, files: int) -> float:
-    merged = 0
+def _match(rows: int, share: float, window: int, remainder: Remainder, files: int) -> tuple[float, float]:
+    """Match %, and how many questions are asked for a block."""
+    merged = questions = blocks = 0
     for seed in range(files):
         made = Files.make(rows, share, seed)
-        blocks = [made.driving.slice(at, window) for at in range(0, rows, window)]
-        numbers, places = merge_ranges(blocks, here(keys_of(made.asked), window), remainder)
+        ask = here(keys_of(made.asked), window)
+
+        def counted(cube: Cube, without: Cube | None, after: int, ask: Ask = ask) -> Found:
+            nonlocal questions
+            questions += 1
+            return ask(cube, without, after)
+
+        parts = [made.driving.slice(at, window) for at in range(0, rows, window)]
+        numbers, places = merge_ranges(parts, counted, remainder)
         partners = made.asked.column("id").to_numpy()[places]
         check(bool((numbers == partners).all()), "records were merged that do not belong together")
         merged += len(numbers)
-    return 100 * merged / (rows * files)
+        blocks += len(parts)
+    return 100 * merged / (rows * files), questions / blocks
 
 
 def _seconds(

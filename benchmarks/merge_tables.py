@@ -20,6 +20,7 @@ from benchmarks.merge_servers import check_answer, expected, merge_elsewhere, se
 
 RECORDS_MOVE = 5.0
 """Windows that records move by where they move one by one, the model that is shown beside that of pieces."""
+FIGURE_4_SHARES = (0.02, 0.05, 0.10, 0.15, 0.20, 0.25, 0.33)
 FIGURE_5_STEPS = tuple(tenths / 10 for tenths in range(1, 10))
 
 
@@ -40,8 +41,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Point:
-    """A point of Figure 5: how much is merged with a step, and how long it takes."""
+    """A point of Figure 4 or 5: how much is merged, and the processor time it takes."""
 
+    share: float
     step: int
     match: float
     seconds: float
@@ -99,17 +101,24 @@ def _cells(rows: int, windows: Sequence[int], asked: list[Asked], took: list[Too
     return cells
 
 
+def figure_4(rows: int, window: int, rounds: int) -> list[Point]:
+    """The kernel with large steps and ever more records out of order."""
+    return [_point(rows, window, share, STEPS[-1], rounds) for share in FIGURE_4_SHARES]
+
+
 def figure_5(rows: int, window: int, rounds: int) -> list[Point]:
     """The kernel with a third of the records out of order and ever larger steps."""
-    feed = feed_of(rows, window, SHARES[-1])
-    keys = [keys_of(feed.table(i)) for i in (0, 1)]
-    points = []
-    for part in FIGURE_5_STEPS:
-        step, taken = max(int(window * part), 1), []
-        for _ in range(rounds + 1):
-            began = time.process_time()
-            found = merge(keys, window, step)
-            taken.append(time.process_time() - began)
-        points.append(Point(step, 100 * len(found.left) / rows, min(taken)))
+    points = [_point(rows, window, SHARES[-1], part, rounds) for part in FIGURE_5_STEPS]
     check(points[0].match >= points[-1].match, "smaller steps merge fewer records")
     return points
+
+
+def _point(rows: int, window: int, share: float, part: float, rounds: int) -> Point:
+    feed = feed_of(rows, window, share)
+    keys = [keys_of(feed.table(i)) for i in (0, 1)]
+    step, taken = max(int(window * part), 1), []
+    for _ in range(rounds + 1):
+        began = time.process_time()
+        found = merge(keys, window, step)
+        taken.append(time.process_time() - began)
+    return Point(share, step, 100 * len(found.left) / rows, min(taken))

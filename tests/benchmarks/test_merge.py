@@ -26,7 +26,7 @@ from benchmarks.merge_page import write
 from benchmarks.merge_ranges import Files, RangeCell, here, merge_ranges
 from benchmarks.merge_servers import check_answer, expected
 from benchmarks.merge_spark import Timed
-from benchmarks.merge_tables import Cell, Point, figure_5
+from benchmarks.merge_tables import Cell, Point, figure_4, figure_5
 from benchmarks.peers import job
 from benchmarks.window_join_data import Answer, answer_of
 from benchmarks.window_join_peers import ENVIRONMENTS, REQUIREMENTS, Peers
@@ -117,7 +117,10 @@ def test_the_answer_of_a_standing_query_lacks_what_is_not_known_yet() -> None:
     assert 0 < sooner.rows < 15_000 < later.rows < 30_000
 
 
-def test_more_is_merged_with_small_steps_in_figure_5() -> None:
+def test_more_is_merged_with_small_steps_and_with_less_out_of_order() -> None:
+    points = figure_4(10_000, 200, 1)
+    assert [point.share for point in points] == sorted(point.share for point in points)
+    assert points[0].match > points[-1].match
     points = figure_5(10_000, 200, 1)
     assert [point.step for point in points] == [20 * tenths for tenths in range(1, 10)]
     assert points[0].match > points[-1].match
@@ -243,12 +246,13 @@ def cells() -> list[Cell]:
 
 def range_cells(extra: float = 0) -> list[RangeCell]:
     return [
-        RangeCell(window, share, paper[0] + extra, 100.0, 0.03, 0.05, paper)
+        RangeCell(window, share, paper[0] + extra, 100.0, 1.5, 2.5, 0.03, 0.05, paper)
         for (window, share), paper in merge_paper.RTM.items()
     ]
 
 
-CURVE = [Point(1000, 100.0, 0.2), Point(8000, 49.0, 0.1)]
+DISORDER = [Point(0.02, 8000, 100.0, 0.1), Point(0.33, 8000, 49.0, 0.2)]
+MATCHES = [Point(0.33, 1000, 100.0, 0.2), Point(0.33, 8000, 49.0, 0.1)]
 
 
 def test_the_tables_of_the_paper_are_whole() -> None:
@@ -258,16 +262,17 @@ def test_the_tables_of_the_paper_are_whole() -> None:
 
 
 def test_claims_hold_for_the_papers_own_figures_and_not_for_others() -> None:
-    assert all(claim.holds for claim in claims(cells(), CURVE, range_cells()))
-    other = {claim.claim: claim.holds for claim in claims(cells(), CURVE[::-1], range_cells(extra=-11))}
+    assert all(claim.holds for claim in claims(cells(), DISORDER, MATCHES, range_cells()))
+    other = {claim.claim: claim.holds for claim in claims(cells(), DISORDER, MATCHES[::-1], range_cells(extra=-11))}
     assert not other["Tables 3 and 4: match % within 10 points in every cell"]
     assert not other["merging more records takes longer (Figure 5)"]
     assert other["Tables 1 and 2: match % within 10 points in every cell"]
 
 
 def test_one_command_makes_tables_and_pictures_on_the_page(tmp_path: Path) -> None:
-    report = merge.MergeReport("nobody", MERGE, cells=cells(), figure_5=CURVE, range_cells=range_cells())
-    report.claims = claims(report.cells, CURVE, report.range_cells)
+    report = merge.MergeReport("nobody", MERGE, cells=cells(), range_cells=range_cells())
+    report.figure_4, report.figure_5 = DISORDER, MATCHES
+    report.claims = claims(report.cells, DISORDER, MATCHES, report.range_cells)
     report.add("servers_merged", 512, "MB/s")
     report.notes |= {"peers": {"duckdb": "missing: no network"}, "line": "missing: no root"}
     machine = {"cores": 2, "memory_mb": 2048, "python": "3", "pyspark": "4", "load_average_at_start": [0.5, 0, 0]}
@@ -278,7 +283,7 @@ def test_one_command_makes_tables_and_pictures_on_the_page(tmp_path: Path) -> No
     assert "| `servers_merged` | 512 MB/s |" in text
     assert "| duckdb | missing: no network |" in text
     assert "| 4,000 | 33% | 48.0 | 48 | 99.5 | 20 | 83 | 83 | 0.639, 0.669, 1.31 |" in text
-    assert "| 2% | 86.0 | 86 | 100.0 | 30 | 50 | 0.475 |" in text
+    assert "| 2% | 86.0 | 86 | 100.0 | 1.5 | 2.5 | 30 | 50 | 0.475 |" in text
     assert text.count("**does not hold**") == 0
     for number in (4, 5):
         assert (tmp_path / "merge" / f"figure{number}.svg").read_text().startswith("<?xml")

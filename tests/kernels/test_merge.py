@@ -173,7 +173,7 @@ def test_cursors_are_those_of_the_paper(count_a: int, count_b: int, tolerance: f
     chance = random.Random(seed)
     a, b = some_side(count_a, 1, chance), some_side(count_b, 1, chance)
     out_a, out_b = np.empty(30, np.int64), np.empty(30, np.int64)
-    count = match_first_by_cursors(a.keys, a.window, count_a, b.keys, b.window, count_b, tolerance, out_a, out_b)
+    count, _ = match_first_by_cursors(a.keys, a.window, count_a, b.keys, b.window, count_b, tolerance, out_a, out_b)
     wanted = positions(a, b, cursors(a.records, b.records, tolerance))
     assert found(out_a, out_b, count) == wanted
     # What `first` means for several keys is for one what the cursors do.

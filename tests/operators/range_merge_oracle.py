@@ -15,10 +15,11 @@ Cube = list[tuple[float, float]]
 
 
 class Block(NamedTuple):
-    """Records of A that are merged at once, and the time of that."""
+    """Records of A that are merged at once, the time of that, and before which time records of B are seen."""
 
     records: list[Record]
     time: int
+    sees: int
 
 
 def blocks(a: Sequence[Record], window: int, every: int | None, t: int = MAX_TIME) -> list[Block]:
@@ -30,10 +31,11 @@ def blocks(a: Sequence[Record], window: int, every: int | None, t: int = MAX_TIM
         due = min(due, MAX_TIME) if t == MAX_TIME else due
         if due <= t and due <= full:
             taken = [record for record in unread if record.time < due]
-            found.append(Block(taken, taken[-1].time if due == MAX_TIME else due))
+            time = taken[-1].time + 1 if due == MAX_TIME else due
+            found.append(Block(taken, time, time))
         elif full < t:
             taken = unread[:window]
-            found.append(Block(taken, full))
+            found.append(Block(taken, full, full + 1))
         else:
             break
         unread = unread[len(taken) :]
@@ -79,16 +81,19 @@ def rtm(
 def _of_any(
     block: list[Record], waiting: list[Record], tolerances: Sequence[float], window: int, policy: Policy
 ) -> list[tuple[int, int]]:
-    """Policies that leave records free for later windows see all that the range holds."""
-    if policy == "nearest":
-        return [(one.number, other.number) for one, other in nearest(block, waiting, tolerances, ended=True)]
+    """Policies that leave records free for later windows; pairs come window by window, in the order of the block."""
     windows = [_in_order(waiting[at : at + window]) for at in range(0, len(waiting), window)]
+    wanted = {
+        (one.number, other.number)
+        for one, other in nearest(block, waiting, tolerances, ended=True)
+        if policy == "nearest"
+    }
     return [
         (one.number, other.number)
         for taken in windows
         for one in block
         for other in taken
-        if within(one, other, tolerances)
+        if within(one, other, tolerances) and (policy == "all" or (one.number, other.number) in wanted)
     ]
 
 

@@ -58,7 +58,7 @@ def merge(tolerance: float, window: int, step: int, **more: Any) -> Merge:
 def ranges(tolerance: float, window: int, remainder: Any) -> RangeMerge:
     like = merge(tolerance, window, 1)
     fields = {name: getattr(like, name) for name in ("sources", "keys", "by", "joins", "conditions", "columns", "time")}
-    return RangeMerge(**fields, window=window, every=None, remainder=remainder)
+    return RangeMerge(**fields, window=window, every=None, remainder=remainder, waits=False)
 
 
 def driven(

@@ -20,12 +20,16 @@ def plan_query(select: Select, catalog: Catalog) -> StandingPlan:
 def plan_question(select: Select, catalog: Catalog) -> OncePlan:
     """The plan of a SELECT that is asked once."""
     plan = plan_once(select, catalog.schema)
-    return plan if plan.standing is None else replace(plan, standing=_placed(plan.standing, catalog))
+    return plan if plan.standing is None else replace(plan, standing=_placed(plan.standing, catalog, once=True))
 
 
-def _placed(plan: StandingPlan, catalog: Catalog) -> StandingPlan:
-    """Range queries on a data server are about what it holds; it is not waited for."""
+def _placed(plan: StandingPlan, catalog: Catalog, *, once: bool = False) -> StandingPlan:
+    """Range queries on a data server, or asked once, are about all there is; other streams are waited for."""
     operator = plan.operator
-    if not isinstance(operator, RangeMerge) or catalog.stream(operator.sources[1][1]).origin != DATASPACE:
+    if not isinstance(operator, RangeMerge):
         return plan
-    return replace(plan, operator=replace(operator, waits=False))
+    if once or catalog.stream(operator.sources[1][1]).origin == DATASPACE:
+        return replace(plan, operator=replace(operator, waits=False))
+    times = tuple(f"`{alias}.{catalog.schema(stream).time}`" for alias, stream in operator.sources)
+    lags = [tolerance for left, right, tolerance in operator.keys[0] if (left, right) == times]
+    return replace(plan, operator=replace(operator, lag=int(min(lags, default=0))))

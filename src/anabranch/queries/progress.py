@@ -98,9 +98,9 @@ class Progress:
         for each in after.get("merges", [after]):
             was, now_is = earlier.get(tuple(each["streams"])), each.get("promise")
             if now_is == "broken" and was != "broken":
-                self._event("MERGE_PROMISE_BROKEN", each, now)
+                self._event("merge_promise_broken", each, now)
             elif was == "broken" and now_is == "kept":
-                self._event("MERGE_PROMISE_KEPT", each, now)
+                self._event("merge_promise_kept", each, now)
 
     def _event(self, name: str, merge: dict[str, Any], now: float) -> None:
         best = merge["kappa_max"]

@@ -26,8 +26,6 @@ from anabranch.kernels.merge import (
     LAST_MERGED,
     MERGED,
     ROUNDS,
-    SIZE,
-    STEP,
 )
 from anabranch.kernels.nearly_sorted import sort_fully
 
@@ -38,20 +36,17 @@ _CELL_TOLERANCES = 64
 """Records are sampled by cells of their first key this many tolerances wide, so that partners come together."""
 
 
-def counts_of(control: NDArray[np.int64], rings: NDArray[np.int64]) -> dict[str, Any]:
-    """What a step's groups have done, see `counts`."""
+def counts_of(control: NDArray[np.int64], rings: NDArray[np.int64], totals: NDArray[np.int64]) -> dict[str, Any]:
+    """What a step's groups have done, see `counts`; `totals` are those of all groups there were."""
     counted = np.minimum(control[:, COUNTED], rings.shape[1])
-    recent = [int(rings[g, : counted[g], i].sum()) for i in range(3) for g in range(len(control))]
-    size = len(control)
+    recent = [rings[np.arange(rings.shape[1])[None, :] < counted[:, None]][:, i].sum() for i in range(3)]
     return {
-        "rounds": int(control[:, ROUNDS].sum()),
-        "merged": int(control[:, MERGED].sum()),
-        "dropped": [int(control[:, DROPPED_A].sum()), int(control[:, DROPPED_B].sum())],
+        "rounds": int(totals[ROUNDS]),
+        "merged": int(totals[MERGED]),
+        "dropped": [int(totals[DROPPED_A]), int(totals[DROPPED_B])],
         "last": [int(control[:, LAST_MERGED].sum()), int(control[:, LAST_DROPPED].sum())],
-        "recent": [sum(recent[i * size : (i + 1) * size]) for i in range(3)],
-        "window": int(control[:, SIZE].max(initial=0)),
-        "step": int(control[:, STEP].min(initial=1 << 40)),
-        "adapted": int(control[:, ADAPTED].sum()),
+        "recent": [int(each) for each in recent],
+        "adapted": int(totals[ADAPTED]),
         "broken": int(control[:, BROKEN].sum()),
     }
 

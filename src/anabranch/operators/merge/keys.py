@@ -62,19 +62,24 @@ class Key:
         usable = valid(column)
         if pa.types.is_decimal(column.type):
             numbers = np.rint(floats(column) * 10.0**self.scale) if self.scale else floats(column)
+            _check_exact(bound, float(np.abs(numbers).max(initial=0.0)))
         elif pa.types.is_floating(column.type):
             numbers = floats(column)
             usable = usable & np.isfinite(numbers)
         else:
             whole = integers(column)
-            if whole.size and (int(whole.max()) > _EXACT or int(whole.min()) < -_EXACT):
-                raise QueryError(
-                    "MERGE_KEY_TOO_LARGE",
-                    f"{bound.sql} has values beyond 2^53, too large for a tolerance to be exact",
-                    hint="subtract a constant from both keys, or write = for what must be equal",
-                )
+            _check_exact(bound, max(int(whole.max(initial=0)), -int(whole.min(initial=0))) * 10**self.scale)
             numbers = whole.astype(np.float64) * 10.0**self.scale if self.scale else whole.astype(np.float64)
         return numbers, usable
+
+
+def _check_exact(key: Bound, largest: float) -> None:
+    if largest > _EXACT:
+        raise QueryError(
+            "MERGE_KEY_TOO_LARGE",
+            f"{key.sql} has values beyond 2^53 (decimals: in units of the last digit), too large to be exact",
+            hint="subtract a constant from both keys, or write = for what must be equal",
+        )
 
 
 def key_matrix(keys: Sequence[Key], side: int, table: pa.Table) -> tuple[Doubles, Flags]:

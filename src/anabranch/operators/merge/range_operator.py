@@ -2,9 +2,9 @@
 
 The R-tree merge (RTM) of M. Mazzucco et al. (2002, §4.2): blocks of the first stream are merged with what
 their n-cube holds of the second. Blocks are a function of the rows and their times: as many rows as the
-window has, or fewer where a round is due. A block sees the rows of the second stream that are older than
-its own time, or all of them once that stream has ended; a data server is asked for all it has when the block
-is merged. It keeps nothing.
+window has, or fewer where a round is due. A block sees the rows of the second stream that are no newer than
+its own, or than the tolerance of the time allows; a data server is asked for all it has when the block is
+merged. It keeps nothing.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ ROW = "_row"
 
 
 class Block(NamedTuple):
-    """Rows of the first stream, and the time they are merged at."""
+    """Rows of the first stream, the time they are merged at, and before which time rows of the second are seen."""
 
     first: int
     end: int
     time: int
+    sees: int
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class RangeMerge(Operator):
     remainder: Literal["rest", "difference"] = "rest"
     waits: bool = True
     """Whether the second stream is read up to the time of the first; else it is asked for all it has."""
+    lag: int = 0
+    """How much later (µs) than the first records of the second stream may be: so long a block waits."""
 
     def __post_init__(self) -> None:
         if len(self.sources) != 2:
@@ -100,7 +103,7 @@ class RangeMerge(Operator):
     def _blocks(self, start: Offsets, end: Offsets, inputs: Inputs) -> list[Block]:
         """The blocks that are known at the end and were not at the start."""
         name = self.sources[0][1]
-        reader, before, known = inputs.readers[name], self.reached(start), self.reached(end)
+        reader, before, known = inputs.readers[name], self._ripe(start), self._ripe(end)
         if known == before:
             return []
         first = self._first_row(before, start[name], inputs)
@@ -116,13 +119,18 @@ class RangeMerge(Operator):
                 if rows == self.window:  # full: known as soon as its last row is
                     time = int(times[at + rows - 1])
                     if time >= before:
-                        found.append(Block(first + at, first + at + rows, time))
+                        found.append(Block(first + at, first + at + rows, time + self.lag, time + 1 + self.lag))
                     continue
                 due = (int(spans[at]) + 1) * every if every else MAX_TIME
                 if before < due <= known:
-                    time = due if due < MAX_TIME else int(times[at + rows - 1])
-                    found.append(Block(first + at, first + at + rows, time))
+                    time = due if due < MAX_TIME else int(times[at + rows - 1]) + 1
+                    found.append(Block(first + at, first + at + rows, time + self.lag, time + self.lag))
         return found
+
+    def _ripe(self, at: Offsets) -> int:
+        """The time up to which rows of the first stream can be merged."""
+        reached = self.reached(at)
+        return reached if reached in (MIN_TIME, MAX_TIME) else reached - self.lag
 
     def _first_row(self, before: int, start: Offset, inputs: Inputs) -> int:
         """From where blocks are counted that may have been incomplete before."""
@@ -140,11 +148,11 @@ class RangeMerge(Operator):
         stream = self.sources[1][1]
         ranges = ranges_of(inputs.readers[stream], self._asked_columns(program))
         reached = self.reached(task.start)
-        for block in (Block(first, end, max(time, reached)) for first, end, time in task.detail["blocks"]):
-            end = task.end[stream]
-            below = end.row
-            if self.waits and end.time != MAX_TIME:
-                below = inputs.readers[stream].row_at_time(block.time, end.row)
+        for block in (Block(*each) for each in task.detail["blocks"]):
+            block = block._replace(time=max(block.time, reached))
+            below = task.end[stream].row
+            if self.waits:
+                below = inputs.readers[stream].row_at_time(block.sees, below)
             merged, answers = self._merged(program, block, ranges, below, inputs)
             yield from program.answer(merged, answers, {}).to_batches()
 
@@ -200,7 +208,7 @@ class RangeMerge(Operator):
 
     def needs(self, at: Offsets) -> dict[str, Floor]:
         """Of the first stream what is in no complete block; of the second everything: any cube may be asked for."""
-        axis, (first, second) = self.reached(at), (stream for _, stream in self.sources)
+        axis, (first, second) = self._ripe(at), (stream for _, stream in self.sources)
         since = MIN_TIME if axis == MIN_TIME or not self.every else axis // self.every * self.every
         floors = {first: Floor(at[first].row, since) if self.every else Floor(at[first].row, axis, self.window)}
         return {**floors, second: Floor(0)}
@@ -274,11 +282,12 @@ class _Asked:
         self.bytes_read += table.nbytes
         self._last = records, rows
         keys, usable = key_matrix(self._matching.keys, 1, records)
+        seen = Cube.around(keys[:, usable]) if usable.any() else None
         if self._by:
             groups = self._groups([one.values(1, records) for one in self._matching.by])[1]
             keys, usable = np.concatenate([keys, groups[None, :]]), usable & (groups >= 0)
         kept = np.flatnonzero(usable)
-        return Found(np.ascontiguousarray(keys[:, kept]), rows[kept], int(rows[-1]) if more else None)
+        return Found(np.ascontiguousarray(keys[:, kept]), rows[kept], seen, int(rows[-1]) if more else None)
 
     def _corners(self, cube: Cube) -> tuple[Doubles, Doubles]:
         """The corners of a cube as the stream's own values: decimals are counted in their last digit here."""

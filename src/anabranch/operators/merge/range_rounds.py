@@ -23,18 +23,6 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a range query found: keys (one row for each), and the numbers of the records.
-
-    If there are more, `more` is the number behind which they come.
-    """
-
-    keys: Doubles
-    rows: Ints
-    more: int | None = None
-
-
-@dataclass(frozen=True)
 class Cube:
     """All points from the lowest to the highest corner."""
 
@@ -54,6 +42,20 @@ class Cube:
     def and_(self, other: Cube) -> Cube:
         """The smallest cube that holds both."""
         return Cube(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a range query found: keys (one row for each), and the numbers of the records.
+
+    If there are more, `more` is the number behind which they come. `seen` is the cube around all that was
+    found, also around what cannot merge.
+    """
+
+    keys: Doubles
+    rows: Ints
+    seen: Cube | None
+    more: int | None = None
 
 
 Ask = Callable[[Cube, "Cube | None", int], Found]
@@ -85,7 +87,8 @@ def merge_block(
     ...     if without is not None:
     ...         inside &= (stream < without.low) | (stream > without.high)
     ...     rows = np.flatnonzero(inside & (np.arange(len(stream)) > after))
-    ...     return Found(stream[rows[:5]][None, :], rows[:5])
+    ...     keys = stream[rows[:5]][None, :]
+    ...     return Found(keys, rows[:5], Cube.around(keys) if len(rows) else None)
     >>> pairs = merge_block(np.array([[2.0, 4, 6, 8, 10]]), ask, np.array([0.0]), "first", "difference")
     >>> pairs.left.tolist(), pairs.right.tolist()
     ([0, 1, 2, 3, 4], [0, 2, 4, 6, 8])
@@ -116,12 +119,11 @@ def merge_block(
                 break
             after = found.more
         else:
-            if len(found.rows) == 0:
+            if found.seen is None:
                 break
-            seen = Cube.around(found.keys)
-            without = seen if without is None else seen.and_(without)
+            without = found.seen if without is None else found.seen.and_(without)
     pairs = Pairs(_one(left), _one(right))
-    return _closest(pairs, np.concatenate(far)) if policy == "nearest" and far else pairs
+    return _closest(pairs, np.concatenate(far)) if policy == "nearest" and len(pairs.left) else pairs
 
 
 def _one(lists: list[Ints]) -> Ints:

@@ -53,9 +53,7 @@ class MergeRun:
 
     def _totals(self) -> Ints:
         """How many records the last merge has merged, and dropped of each side."""
-        control = self._waiting[-1].groups.control
-        totals: Ints = control[:, [MERGED, DROPPED_A, DROPPED_B]].sum(axis=0)
-        return totals
+        return self._waiting[-1].groups.totals[[MERGED, DROPPED_A, DROPPED_B]]
 
     def _begin(self, start: Offsets) -> None:
         """Take up what was kept at the start; if it is lost, begin with the first row again."""
@@ -147,7 +145,11 @@ class MergeRun:
             rings = groups.rings.reshape(len(groups.rings), 3 * self._merge.over)
             tables[f"groups{i}"] = pa.table({**numbers, "control": _lists(groups.control), "ring": _lists(rings)})
             tables[f"sample{i}"] = waiting.sample.to_table()
-        facts = {"sequence": self._sequence, "parts": [waiting.sample.part for waiting in self._waiting]}
+        facts = {
+            "sequence": self._sequence,
+            "parts": [waiting.sample.part for waiting in self._waiting],
+            "gone": [waiting.groups.gone.tolist() for waiting in self._waiting],
+        }
         state = State(tables, facts)
         self._files.save(self._name(end), part, parts, state)
         waiting_rows = sum(len(each.left) + len(each.right) for each in self._waiting)
@@ -165,16 +167,24 @@ class MergeRun:
             table = pa.concat_tables([state.tables[f"groups{i}"] for state in states]).combine_chunks()
             keys = [table.column(f"by{j}") for j in range(len(rules.by))]
             control, rings = _matrix(table.column("control")), _matrix(table.column("ring"))
-            groups = Groups(keys, control, rings.reshape(len(control), rules.over, 3))
+            gone = self._gone([state.facts["gone"][i] for state in states])
+            groups = Groups(keys, control, rings.reshape(len(control), rules.over, 3), gone)
             if self._share[1] > 1:
-                mine = _hashed_to(keys, len(control), *self._share)
-                groups = Groups([key.filter(pa.array(mine)) for key in keys], control[mine], groups.rings[mine])
+                groups = groups.only(_hashed_to(keys, len(control), *self._share))
             samples = [state.tables[f"sample{i}"] for state in states]
             parts = [state.facts["parts"][i] for state in states]
             sample = Sample.from_tables(samples, parts, cell_width(rules.tolerance))
             if self._share[0] > 0:
                 sample = Sample.empty(len(rules.keys))
             self._waiting.append(Waiting(both[0], both[1], groups, sample))
+
+    def _gone(self, sums: list[list[int]]) -> Ints:
+        """What tasks counted of groups they have let go; one of them counts on for all."""
+        gone = np.array(sums, np.int64)
+        reached = gone[:, REACHED].max()
+        gone = gone.sum(axis=0) if self._share[0] == 0 else np.zeros(gone.shape[1], np.int64)
+        gone[REACHED] = reached
+        return gone
 
     def _kept(self, records: list[Records], source: int) -> Records:
         together = records[0]
@@ -199,7 +209,8 @@ def _latest(merged: Merged, waiting: Waiting, before: int) -> int:
 
     Records that came from another merge for that reason have the latest time of that one, `before`.
     """
-    seen = [merged.left.times, merged.right.times, merged.answers.times, waiting.groups.control[:, REACHED]]
+    reached = np.append(waiting.groups.control[:, REACHED], waiting.groups.gone[REACHED])
+    seen = [merged.left.times, merged.right.times, merged.answers.times, reached]
     latest = max(int(times[times < LAST].max(initial=MIN_TIME)) for times in seen)
     return max(latest, before) if (merged.left.times >= LAST).any() else latest
 

@@ -51,11 +51,33 @@ class Groups:
     keys: list[Column]
     control: Ints
     rings: Ints
+    gone: Ints
+    """The sums of those that have nothing waiting and were let go, and the time they reached."""
 
     @staticmethod
     def none(rules: Rules) -> Groups:
         keys: list[Column] = [pa.array([], one.type) for one in rules.by]
-        return Groups(keys, np.empty((0, CONTROLS), np.int64), np.empty((0, rules.over, 3), np.int64))
+        gone = np.zeros(CONTROLS, np.int64)
+        gone[REACHED] = MIN_TIME
+        return Groups(keys, np.empty((0, CONTROLS), np.int64), np.empty((0, rules.over, 3), np.int64), gone)
+
+    def only(self, kept: Flags) -> Groups:
+        """Some of the groups; the others are not counted."""
+        keys = [column.filter(pa.array(kept)) for column in self.keys]
+        return Groups(keys, self.control[kept], self.rings[kept], self.gone)
+
+    def without_idle(self, waiting: Flags) -> Groups:
+        """The groups that have something waiting, with the sums of all."""
+        idle = self.control[~waiting]
+        gone = self.gone + idle.sum(axis=0)
+        gone[REACHED] = idle[:, REACHED].max(initial=self.gone[REACHED])
+        return replace(self.only(waiting), gone=gone)
+
+    @property
+    def totals(self) -> Ints:
+        """Sums over all groups there were, of the numbers that are sums."""
+        totals: Ints = self.control.sum(axis=0) + self.gone
+        return totals
 
 
 @dataclass(frozen=True)
@@ -132,10 +154,13 @@ def run_step(
     answers = Answers(side_a.places(out[0]), side_b.places(out[1]), out[2], out[3])
     if rules.by:
         answers = answers.at(np.lexsort(order_of(answers, left, right)[::-1]))
+    groups = cut.groups
+    if rules.by and rules.delta == 0:  # without a promise a group has no past
+        groups = groups.without_idle(lengths.sum(axis=1) > 0)
     kept = Waiting(
         side_a.staying(stay_a, lengths[:, 0], lengths[:, 1]),
         side_b.staying(stay_b, lengths[:, 2], lengths[:, 3]),
-        cut.groups,
+        groups,
         waiting.sample,
     )
     return Merged(answers, left, right), kept
@@ -144,7 +169,13 @@ def run_step(
 def counts(rules: Rules, waiting: Waiting) -> dict[str, Any]:
     """What the step has done so far."""
     sampled = waiting.sample.found(rules.tolerance, rules.policy)
-    return {**counts_of(waiting.groups.control, waiting.groups.rings), "sample": list(sampled)}
+    groups = waiting.groups
+    return {
+        **counts_of(groups.control, groups.rings, groups.totals),
+        "window": int(groups.control[:, SIZE].max(initial=rules.window)),
+        "step": int(groups.control[:, STEP].min(initial=rules.step)),
+        "sample": list(sampled),
+    }
 
 
 @dataclass
@@ -228,7 +259,7 @@ def _regrouped(rules: Rules, kept: Groups, keys: list[Any], codes: NDArray[np.in
     control[:, SIZE], control[:, STEP], control[:, REACHED] = rules.window, rules.step, MIN_TIME
     rings = np.zeros((size, rules.over, 3), np.int64)
     control[codes], rings[codes] = kept.control, kept.rings
-    return Groups(keys, control, rings)
+    return Groups(keys, control, rings, kept.gone)
 
 
 def order_of(answers: Answers, left: Records, right: Records) -> list[Ints]:

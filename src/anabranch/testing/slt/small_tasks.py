@@ -8,11 +8,13 @@ from typing import Any
 
 from anabranch.operators import select, window_aggregate, window_join
 from anabranch.operators.join import run, steps
+from anabranch.operators.merge import operator as merge
 
 _LIMITS: tuple[tuple[Any, str], ...] = (
     (select, "ROWS_PER_TASK"),
     (window_aggregate, "ROWS_PER_TASK"),
     (window_join, "ROWS_PER_TASK"),
+    (merge, "ROWS_PER_TASK"),
     (run, "DRIVERS"),
     (steps, "ROOM"),
 )
