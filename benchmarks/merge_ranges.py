@@ -19,7 +19,7 @@ from pyarrow import ipc
 
 from anabranch.dataspace.client import DataSpaceClient
 from anabranch.dataspace.range_index import RangeIndex
-from anabranch.operators.merge.range_rounds import Ask, Cube, Found, merge_block
+from anabranch.operators.merge.range_rounds import Ask, Cube, Doubles, Found, merge_block
 from benchmarks.harness import Report, check, median, say
 from benchmarks.merge_data import PIECE, TOLERANCE, Disorder, MergeFeed, keys_of
 from benchmarks.merge_paper import RTM, SECONDS_OF_RTM, SHARES
@@ -64,14 +64,14 @@ def merge_ranges(blocks: Sequence[pa.Table], ask: Ask, remainder: Remainder) -> 
     """The numbers of records that merge: of the first stream their own, of the second their rows."""
     left, right = [], []
     for block in blocks:
-        keys = np.ascontiguousarray(keys_of(block)[None, :])
+        keys = np.array(keys_of(block)).reshape(1, -1)
         pairs = merge_block(keys, ask, np.array([TOLERANCE]), "first", remainder)
         left.append(block.column("id").to_numpy()[pairs.left])
         right.append(pairs.right)
     return np.concatenate(left), np.concatenate(right)
 
 
-def here(keys: np.ndarray[tuple[int], np.dtype[np.float64]], window: int) -> Ask:
+def here(keys: Doubles, window: int) -> Ask:
     """Range queries answered by the index in this process."""
     index = RangeIndex(1)
     index.extend(np.ascontiguousarray(keys[:, None]))
@@ -79,9 +79,15 @@ def here(keys: np.ndarray[tuple[int], np.dtype[np.float64]], window: int) -> Ask
     def ask(cube: Cube, without: Cube | None, after: int) -> Found:
         cut = None if without is None else (without.low, without.high)
         rows, more = index.query(cube.low, cube.high, window, None, cut, after)
-        return Found(np.ascontiguousarray(keys[rows][None, :]), rows, int(rows[-1]) if more else None)
+        return _found(keys[rows], rows, more)
 
     return ask
+
+
+def _found(keys: Doubles, rows: Ints, more: bool) -> Found:
+    matrix = np.array(keys).reshape(1, -1)
+    seen = Cube.around(matrix) if len(rows) else None
+    return Found(matrix, rows, seen, int(rows[-1]) if more else None)
 
 
 def from_server(client: DataSpaceClient, dataset: str, window: int) -> Ask:
@@ -91,7 +97,7 @@ def from_server(client: DataSpaceClient, dataset: str, window: int) -> Ask:
         cut = None if without is None else (without.low, without.high)
         table, more = client.range(dataset, ["k"], cube.low, cube.high, window, without=cut, after=after)
         rows = table.column("_row").to_numpy()
-        return Found(np.ascontiguousarray(keys_of(table)[None, :]), rows, int(rows[-1]) if more else None)
+        return _found(keys_of(table), rows, more)
 
     return ask
 

@@ -125,9 +125,10 @@ class Database:
             if key not in self._writers:
                 info = self.catalog.stream(stream)
                 if info.origin != "append":
+                    filler = "a data server" if info.origin == DATASPACE else info.origin
                     raise CatalogError(
                         "STREAM_IS_AN_ANSWER",
-                        f'stream "{info.name}" is filled by {info.origin}, rows cannot be appended to it',
+                        f'stream "{info.name}" is filled by {filler}, rows cannot be appended to it',
                     )
                 self._writers[key] = StreamWriter(self.catalog.stream_storage(stream), self.settings, self._clock)
             return self._writers[key]

@@ -170,7 +170,11 @@ WRONG = [
     ("", 7, 'SYNTAX_ERROR (…) expected an option, got ")"'),
     ("window 7", 14, 'SYNTAX_ERROR (…) expected =, got "7"'),
     ("window = 7 8", 18, 'SYNTAX_ERROR (…) expected ), got "8"'),
-    ("algorithm = rtm", 19, "MERGE_OPTION_INVALID (…) algorithm must be 'cgm' or 'rtm', got \"rtm\""),
+    (
+        "algorithm = rtm",
+        19,
+        "MERGE_OPTION_INVALID (…) algorithm must be 'cgm' or 'rtm', got \"rtm\". Hint: write it in quotes",
+    ),
     ("algorithm = 'hash'", 19, "MERGE_OPTION_INVALID (…) algorithm must be 'cgm' or 'rtm', got \"hash\""),
     ("policy = 'best'", 16, "MERGE_OPTION_INVALID (…) policy must be 'first', 'nearest' or 'all', got \"best\""),
     ("policy = 1", 16, "MERGE_OPTION_INVALID (…) policy must be 'first', 'nearest' or 'all', got 1"),

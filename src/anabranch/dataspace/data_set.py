@@ -56,7 +56,7 @@ class DataSet:
             "first": self._rows.first(),
             "columns": [[name, sql_type(kind)] for name, kind in kinds.items()],
             "keys": list(self.keys),
-            "extents": {key: self._measures.extent(key, end) for key in self.keys},
+            "extents": {key: _finite(self._measures.extent(key, end)) for key in self.keys},
             "time": self._rows.time_column or next((name for name, in_order in times.items() if in_order), None),
             "in_order": times,
             "left_out": list(self._rows.left_out),
@@ -177,3 +177,11 @@ class _Index:
         while self.grow():
             pass
         return self._index
+
+
+def _finite(extent: tuple[float, float] | None) -> tuple[float | None, float | None] | None:
+    """An extent as JSON has it: no end where values are infinite."""
+    if extent is None:
+        return None
+    low, high = (end if np.isfinite(end) else None for end in extent)
+    return low, high

@@ -97,7 +97,8 @@ def _one_of(allowed: tuple[str, ...]) -> Callable[[Cursor, str], str]:
         token = cursor.peek()
         if token is None or token.token_type != TokenType.STRING or token.text.lower() not in allowed:
             quoted = [f"'{each}'" for each in allowed]
-            _refuse(cursor, name, f"{', '.join(quoted[:-1])} or {quoted[-1]}")
+            hint = "write it in quotes" if token is not None and token.text.lower() in allowed else None
+            _refuse(cursor, name, f"{', '.join(quoted[:-1])} or {quoted[-1]}", hint)
         return cursor.advance().text.lower()
 
     return take

@@ -21,7 +21,7 @@ def explain_merge(merge: Merge | RangeMerge, keeps: Keeps | None, **how: Any) ->
     """The plan of a merge as plain data."""
     steps = []
     for i, (alias, stream) in enumerate(merge.sources[1:]):
-        keys = [f"{a} ~ {b} within {tolerance:g}" for a, b, tolerance in merge.keys[i]]
+        keys = [f"{a} ~ {b} within {tolerance!r}" for a, b, tolerance in merge.keys[i]]
         steps.append(
             {
                 "stream": f"{stream} AS {alias}",
@@ -36,7 +36,7 @@ def explain_merge(merge: Merge | RangeMerge, keeps: Keeps | None, **how: Any) ->
         "inputs": list(merge.inputs),
         "driven by": f"{stream} AS {alias}",
         "merges": steps,
-        "partner": _WHICH[merge.policy],
+        "partner": _WHICH[merge.policy] + (" in its block" if merge.kind == "range_merge" else ""),
         **how,
         **({"where": list(merge.conditions)} if merge.conditions else {}),
         "columns": dict(merge.columns),

@@ -22,7 +22,7 @@ Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 _EXACT = 1 << 53
-"""Whole numbers beyond this have no double of their own."""
+"""Whole numbers from this on have no double of their own; such a key is near nothing, like an infinite one."""
 
 
 @dataclass(frozen=True)
@@ -62,24 +62,12 @@ class Key:
         usable = valid(column)
         if pa.types.is_decimal(column.type):
             numbers = np.rint(floats(column) * 10.0**self.scale) if self.scale else floats(column)
-            _check_exact(bound, float(np.abs(numbers).max(initial=0.0)))
         elif pa.types.is_floating(column.type):
-            numbers = floats(column)
-            usable = usable & np.isfinite(numbers)
+            return floats(column), usable & np.isfinite(floats(column))
         else:
             whole = integers(column)
-            _check_exact(bound, max(int(whole.max(initial=0)), -int(whole.min(initial=0))) * 10**self.scale)
             numbers = whole.astype(np.float64) * 10.0**self.scale if self.scale else whole.astype(np.float64)
-        return numbers, usable
-
-
-def _check_exact(key: Bound, largest: float) -> None:
-    if largest > _EXACT:
-        raise QueryError(
-            "MERGE_KEY_TOO_LARGE",
-            f"{key.sql} has values beyond 2^53 (decimals: in units of the last digit), too large to be exact",
-            hint="subtract a constant from both keys, or write = for what must be equal",
-        )
+        return numbers, usable & (np.abs(numbers) < _EXACT)
 
 
 def key_matrix(keys: Sequence[Key], side: int, table: pa.Table) -> tuple[Doubles, Flags]:

@@ -35,9 +35,9 @@ class Cube:
 
     def wider(self, tolerance: Doubles) -> Cube:
         """The cube of all that is within tolerance; differences are rounded, so it goes a little further."""
-        wide, up = tolerance > 0, np.inf
         low, high = self.low - tolerance, self.high + tolerance
-        return Cube(np.where(wide, np.nextafter(low, -up), low), np.where(wide, np.nextafter(high, up), high))
+        rounded = 2 * np.spacing(np.maximum(np.maximum(np.abs(self.low), np.abs(self.high)), tolerance))
+        return Cube(low - np.where(tolerance > 0, rounded, 0), high + np.where(tolerance > 0, rounded, 0))
 
     def and_(self, other: Cube) -> Cube:
         """The smallest cube that holds both."""

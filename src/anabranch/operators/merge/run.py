@@ -152,9 +152,10 @@ class MergeRun:
         }
         state = State(tables, facts)
         self._files.save(self._name(end), part, parts, state)
-        waiting_rows = sum(len(each.left) + len(each.right) for each in self._waiting)
-        self._inputs.work.scratch_rows += waiting_rows
-        self._inputs.work.scratch_bytes += state.nbytes
+        for name, table in tables.items():
+            if name.startswith(("left", "right")):
+                self._inputs.work.scratch_rows += table.num_rows
+                self._inputs.work.scratch_bytes += table.nbytes
 
     def _take_up(self, states: list[State]) -> None:
         """What was kept, by however many tasks."""

@@ -22,6 +22,8 @@ import pyarrow as pa
 from anabranch.operators.live import Live
 
 _MAGIC = b"AMRG"
+_FORMAT = 1
+"""Raise it when tables or facts change their meaning: what has another number counts as lost."""
 _KEPT_FILES = 16
 """Spark may run the last micro-batch again, and asks for what was kept at its start."""
 
@@ -106,7 +108,7 @@ class StateFiles:
 
 
 def _write(out: Any, state: State) -> None:
-    head = json.dumps({"facts": state.facts, "tables": list(state.tables)}).encode()
+    head = json.dumps({"format": _FORMAT, "facts": state.facts, "tables": list(state.tables)}).encode()
     out.write(_MAGIC + struct.pack("<q", len(head)) + head)
     for table in state.tables.values():
         sink = pa.BufferOutputStream()
@@ -124,6 +126,8 @@ def _read(path: Path) -> State:
         raise ValueError(f"{path} is not whole")
     at = 12 + struct.unpack_from("<q", data, 4)[0]
     head = json.loads(data[12:at])
+    if head.get("format") != _FORMAT:
+        raise ValueError(f"{path} has another format")
     tables: dict[str, pa.Table] = {}
     names: Sequence[str] = head["tables"]
     for name in names:
