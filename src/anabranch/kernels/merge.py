@@ -190,10 +190,9 @@ def without_merged(window, count, pairs, found):  # type: ignore[no-untyped-def]
     for i in range(found):
         window[pairs[i]] = -1
     n = 0
-    for i in range(count):
-        if window[i] >= 0:
-            window[n] = window[i]
-            n += 1
+    for i in range(count):  # written in any case: what is merged is overwritten by the next
+        window[n] = window[i]
+        n += window[i] >= 0
     return n
 
 
