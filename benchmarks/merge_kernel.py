@@ -76,7 +76,7 @@ def match_percent(feed: MergeFeed, window: int, step: int) -> float:
 
 def merge_files(files: Sequence[Path], window: int, step: int) -> pa.Table:
     """The records of two Parquet files, merged: all columns of both; in one thread."""
-    tables = [parquet.read_table(file, use_threads=False) for file in files]
+    tables = [_read(file) for file in files]
     merged = merge([keys_of(table) for table in tables], window, step)
     return _side_by_side([_taken(t, at) for t, at in zip(tables, (merged.left, merged.right), strict=True)])
 
@@ -84,13 +84,18 @@ def merge_files(files: Sequence[Path], window: int, step: int) -> pa.Table:
 def merge_files_in_threads(files: Sequence[Path], window: int, step: int) -> pa.Table:
     """The same in two threads: keys are read first, and all else while they are merged."""
     with ThreadPoolExecutor(2) as pool:
-        keys = list(pool.map(lambda file: parquet.read_table(file, columns=["k"], use_threads=False), files))
-        rest = pool.submit(lambda: [parquet.read_table(file, columns=["v", "id"], use_threads=False) for file in files])
+        keys = list(pool.map(lambda file: _read(file, ["k"]), files))
+        rest = pool.submit(lambda: [_read(file, ["v", "id"]) for file in files])
         merged = merge([keys_of(table) for table in keys], window, step)
         tables = [
             k.append_column("v", r["v"]).append_column("id", r["id"]) for k, r in zip(keys, rest.result(), strict=True)
         ]
         return _side_by_side(list(pool.map(_taken, tables, (merged.left, merged.right))))
+
+
+def _read(file: Path, columns: list[str] | None = None) -> pa.Table:
+    """A file without the threads and the pieces that `read_table` would make."""
+    return parquet.ParquetFile(file, memory_map=True).read(columns, use_threads=False)
 
 
 def _side_by_side(tables: list[pa.Table]) -> pa.Table:
@@ -167,7 +172,7 @@ def _parts(folder: Path, window: int, rounds: int) -> dict[str, float]:
     taken: dict[str, list[float]] = {}
     for _ in range(rounds + 1):
         marks = [time.process_time()]
-        tables = [parquet.read_table(folder / f"{name}.parquet", use_threads=False) for name in "ab"]
+        tables = [_read(folder / f"{name}.parquet") for name in "ab"]
         keys = [keys_of(table) for table in tables]
         marks.append(time.process_time())
         merged = merge(keys, window, window // 5)

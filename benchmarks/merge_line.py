@@ -44,6 +44,7 @@ def line(mbit: float, round_trip: float) -> Iterator[Ends]:
     """Two namespaces with a line between them, and nothing else."""
     if os.getuid() != 0 or shutil.which("ip") is None or not os.path.exists("/dev/net/tun"):
         raise NoLine("network namespaces need root, `ip` and /dev/net/tun")
+    _sweep()
     spaces = [f"bench{os.getpid()}{end}" for end in "nf"]
     devices = [f"wire{os.getpid()}{end}"[-15:] for end in "nf"]
     wire = None
@@ -72,6 +73,14 @@ def line(mbit: float, round_trip: float) -> Iterator[Ends]:
             wire.wait(timeout=30)
         for space in spaces:
             subprocess.run(["ip", "netns", "del", space], capture_output=True, check=False)
+
+
+def _sweep() -> None:
+    """Remove the namespaces of runs that were killed."""
+    for found in Path("/var/run/netns").glob("bench*"):
+        process = found.name.removeprefix("bench")[:-1]
+        if process.isdigit() and not os.path.exists(f"/proc/{process}"):
+            subprocess.run(["ip", "netns", "del", found.name], capture_output=True, check=False)
 
 
 def _run(*command: str) -> None:

@@ -277,7 +277,7 @@ def test_keys_of_every_type(name: str) -> None:
         assert len(found) == 6
 
 
-@pytest.mark.parametrize("value", [2**53, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("value", [2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63)])
 def test_whole_numbers_that_no_double_holds_are_near_nothing(value: int) -> None:
     harness = Case(keys=((same("l", 1),),)).harness()
     for name in "st":

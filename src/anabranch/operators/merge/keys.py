@@ -22,7 +22,7 @@ Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 _EXACT = 1 << 53
-"""Whole numbers from this on have no double of their own; such a key is near nothing, like an infinite one."""
+"""Whole numbers beyond this have no double of their own; such a key is near nothing, like an infinite one."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,9 @@ class Key:
             return floats(column), usable & np.isfinite(floats(column))
         else:
             whole = integers(column)
-            numbers = whole.astype(np.float64) * 10.0**self.scale if self.scale else whole.astype(np.float64)
+            if self.scale == 0:
+                return whole.astype(np.float64), usable & (whole <= _EXACT) & (whole >= -_EXACT)
+            numbers = whole.astype(np.float64) * 10.0**self.scale
         return numbers, usable & (np.abs(numbers) < _EXACT)
 
 
