@@ -75,6 +75,7 @@ def joined(merged: Merged, answers: Answers) -> pa.Table:
 def _taken(table: pa.Table, places: Ints) -> list[Column]:
     if table.num_rows == 0:
         return [pa.nulls(len(places), field.type) for field in table.schema]
+    table = table.combine_chunks()  # taking from a column in pieces would put it together, too, and more slowly
     missing = places < 0
     indices = pa.array(places, mask=missing) if missing.any() else pa.array(places)
     return [pc.take(column, indices) for column in table.columns]
