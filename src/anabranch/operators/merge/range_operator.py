@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from anabranch.dataspace.columns import ROW
 from anabranch.dataspace.ranges import Ranges, ranges_of
 from anabranch.errors import QueryError
 from anabranch.kernels.groups import encode
@@ -28,10 +29,7 @@ from anabranch.operators.merge.keys import key_matrix
 from anabranch.operators.merge.program import Program, program_of
 from anabranch.operators.merge.range_rounds import Cube, Doubles, Found, Ints, Pairs, merge_block
 from anabranch.operators.merge.records import Records
-from anabranch.operators.merge.step import Answers, Merged
-
-ROW = "_row"
-"""The column of a range query's answer that has the records' numbers."""
+from anabranch.operators.merge.step import Answers, Merged, chunks
 
 
 class Block(NamedTuple):
@@ -256,7 +254,7 @@ class _Asked:
         """For records of the block and others the first record of the block with the same values, or -1."""
         known = len(self._by[0])
         columns = [
-            pa.chunked_array([*_chunks(a), *_chunks(b)]) for a, b in zip(self._by, by or self._none(), strict=True)
+            pa.chunked_array([*chunks(a), *chunks(b)]) for a, b in zip(self._by, by or self._none(), strict=True)
         ]
         found = encode(columns, len(columns[0]))
         firsts = np.full(found.size, -1.0)
@@ -307,7 +305,3 @@ class _Asked:
         numbers = np.concatenate([each for _, each in self._kept])
         order = np.argsort(numbers, kind="stable")
         return pa.concat_tables([each for each, _ in self._kept]), order[np.searchsorted(numbers[order], pairs.right)]
-
-
-def _chunks(column: Any) -> list[pa.Array]:
-    return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]

@@ -232,7 +232,7 @@ class _Cut:
             return _Cut(groups, None, np.array([0, count_a]), None, np.array([0, count_b]))
         known = len(kept.control)
         columns = [
-            pa.chunked_array([*_chunks(k), *_chunks(a), *_chunks(b)], one.type)
+            pa.chunked_array([*chunks(k), *chunks(a), *chunks(b)], one.type)
             for one, k, a, b in zip(rules.by, kept.keys, by_a, by_b, strict=True)
         ]
         found = encode(columns, known + count_a + count_b)
@@ -244,7 +244,8 @@ class _Cut:
         return _Cut(groups, order_a, bounds_a, order_b, bounds_b)
 
 
-def _chunks(column: Column) -> list[pa.Array]:
+def chunks(column: Column) -> list[pa.Array]:
+    """The pieces of a column."""
     return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]
 
 
