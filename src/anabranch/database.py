@@ -13,12 +13,15 @@ import threading
 import time as _time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from anabranch import statements as _run
+from anabranch.archive.declaration import WINDOWED, ArchiveInfo
+from anabranch.archive.eager_summaries import eager_select
 from anabranch.catalog import Catalog, QueryInfo
 from anabranch.catalog.planning import plan_query
 from anabranch.clock import Clock, SystemClock
@@ -28,13 +31,17 @@ from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.offset import MAX_TIME, Offset
 from anabranch.log.stream import DATASPACE, StreamInfo
 from anabranch.operators.base import Inputs, Operator
+from anabranch.operators.landmark import Landmark
 from anabranch.queries import Query
+from anabranch.queries.archiver import Archiver
+from anabranch.queries.archives import Archives
 from anabranch.queries.idle import IdleWatch
 from anabranch.queries.ingest import Ingest
 from anabranch.result import Result
 from anabranch.schema import TIME_TYPE
 from anabranch.settings import Settings
 from anabranch.spark.options import SourceOptions, ddl, frame_scratch
+from anabranch.sql.columns import selects_all
 from anabranch.sql.parser import parse
 from anabranch.sql.plan import StandingPlan
 from anabranch.sql.statements import SelectOnce
@@ -43,6 +50,9 @@ from anabranch.sql.tree import Select
 if TYPE_CHECKING:
     from anabranch.dataspace.opening import Reader
     from anabranch.spark.engine import Engine
+
+_HERE = max(os.cpu_count() or 1, 1)
+"""Threads that read archives in this process."""
 
 
 class Database:
@@ -70,6 +80,7 @@ class Database:
         self._writers: dict[str, StreamWriter] = {}
         self._queries: dict[str, Query] = {}
         self._ingests: list[Ingest] = []
+        self.archives = Archives(self.catalog, self.settings, self._clock, self.run_here_or_in_spark)
         self._idle = IdleWatch(self.settings["idle_timeout_seconds"])
         self._closed = threading.Event()
         threading.Thread(
@@ -77,6 +88,8 @@ class Database:
         ).start()
         if queries:
             self._resume()
+            if self.archives.infos():
+                self.archives.start()
 
     def __enter__(self) -> Database:
         return self
@@ -164,9 +177,11 @@ class Database:
                 _quietly(functools.partial(self.writer(name).advance, reached))
 
     def reader(self, stream: str) -> Reader:
-        """A reader of a stream, of a query's answers, or of `<stream>.rejects`."""
+        """A reader of a stream with its archives, of a query's answers, or of `<stream>.rejects`."""
         self.catalog.stream(stream)
-        return open_stream(self.catalog.stream_storage(stream))
+        reader = open_stream(self.catalog.stream_storage(stream), history=True)
+        reader.refresh()
+        return reader
 
     def tail(self, stream: str, rows: int = 10) -> pa.Table:
         """The newest rows of a stream."""
@@ -186,6 +201,79 @@ class Database:
     def streams(self) -> list[StreamInfo]:
         """The streams of the database, those that queries fill among them."""
         return self.catalog.streams()
+
+    def add_column(self, stream: str, column: str, type: str) -> None:
+        """Give a stream one more column of a SQL type; rows that are there have NULL in it, archived ones too."""
+        with self._mutex:
+            info = self.catalog.stream(stream)
+            for query in self.queries():
+                reads = info.name.lower() in {name.lower() for name in query.inputs}
+                if reads and selects_all(_single_select(query.sql)):
+                    raise CatalogError(
+                        "STREAM_IS_USED",
+                        f'query "{query.name}" answers with all columns of "{info.name}", which would change it',
+                        hint=f"DROP QUERY {query.name} first, and name the columns it wants",
+                    )
+            self.writer(stream).close(release=False)
+            self._writers.pop(info.name.lower(), None)
+            self.catalog.add_column(info.name, column, type)
+
+    # -- archives --------------------------------------------------------------------------------
+
+    def create_archive(
+        self,
+        stream: str,
+        layout: str,
+        name: str | None = None,
+        *,
+        by: str | None = None,
+        keep_us: int | None = None,
+        every: int | None = None,
+        group_by: tuple[str, ...] = (),
+        options: Mapping[str, str] | None = None,
+    ) -> ArchiveInfo:
+        """CREATE ARCHIVE as a call: rows of the stream go to it from now on, those of its log first."""
+        info = self.archives.create(
+            stream, layout, name, by=by, keep_us=keep_us, every=every, group_by=group_by, options=options
+        )
+        if info.layout == WINDOWED:
+            assert info.every is not None
+            select = eager_select(info.stream, self.catalog.schema(info.stream), info.every, info.group_by)
+            try:
+                self.create_query(summaries_name(info), _single_select(select), "archive")
+            except BaseException:
+                self.archives.drop(info.stream, info.name)
+                raise
+        return info
+
+    def drop_archive(self, stream: str, name: str | None = None) -> ArchiveInfo:
+        """End an archive and delete all its rows; those that are still in the log stay."""
+        info = self.archives.find(stream, name)
+        if info.layout == WINDOWED:
+            with contextlib.suppress(CatalogError):
+                self.drop_query(summaries_name(info))
+        return self.archives.drop(stream, info.name)
+
+    def archive(self, stream: str, name: str | None = None) -> Archiver:
+        """An archive, to have waiting rows moved now (`append`), to have it vacuumed, or to look at it."""
+        return self.archives.archiver(stream, name)
+
+    def describe_archive(self, stream: str, name: str | None = None) -> dict[str, Any]:
+        """What an archive holds: rows, bytes, layout, fractions, age."""
+        info = self.archives.find(stream, name)
+        if info.layout != WINDOWED:
+            return self.archive(stream, info.name).describe()
+        answers = self.reader(summaries_name(info))
+        return {
+            "archive": info.name,
+            "stream": info.stream,
+            "layout": info.layout,
+            "every_us": info.every,
+            "group_by": ", ".join(info.group_by),
+            "rows": answers.end().row,
+            "bytes": answers.size(),
+            "query": summaries_name(info),
+        }
 
     # -- statements ----------------------------------------------------------------------------
 
@@ -224,7 +312,8 @@ class Database:
     def create_query(self, name: str, select: Select, kind: str = "query") -> Query:
         """Make and start a standing query from a parsed SELECT."""
         plan = plan_query(select, self.catalog)
-        info = QueryInfo(name, select.source, running=True, kind=kind)
+        live_from = plan.operator.live_from if isinstance(plan.operator, Landmark) else None
+        info = QueryInfo(name, select.source, running=True, kind=kind, live_from=live_from)
         query = self._make(info, plan)
         if self._is_leftover(name):
             self.catalog.drop_stream(name)
@@ -251,7 +340,7 @@ class Database:
             key = name.lower()
             info = self.catalog.query(name)
             if key not in self._queries:
-                plan = plan_query(_single_select(info.sql), self.catalog)
+                plan = plan_query(_single_select(info.sql), self.catalog, info.live_from)
                 self._queries[key] = self._make(info, plan)
             return self._queries[key]
 
@@ -281,6 +370,8 @@ class Database:
                 return self.drop_query(name)
             if info.origin == "rejects":
                 raise CatalogError("STREAM_IS_AN_ANSWER", f'"{name}" belongs to its stream, drop that')
+            for archive in self.archives.infos(info.name):
+                self.drop_archive(info.name, archive.name)
             self._refuse_if_read(info.name)
             if info.origin == "append":
                 self.writer(name).close(release=False)
@@ -336,7 +427,7 @@ class Database:
         `ended`: read once, they count as ended, so that nothing waits for rows to come.
         """
         storages = {n: self.catalog.stream_storage(n) for n in operator.inputs}
-        readers = {n: open_stream(s) for n, s in storages.items()}
+        readers = {n: open_stream(s, history=True) for n, s in storages.items()}
         return SourceOptions(
             operator=operator.to_json(),
             streams={n: s.address for n, s in storages.items()},
@@ -347,6 +438,21 @@ class Database:
             scratch=None if ended else frame_scratch(self.catalog, operator),
             ends={n: list(r.end()._replace(time=MAX_TIME) if ended else r.end()) for n, r in readers.items()},
         )
+
+    def run_here_or_in_spark(self, operator: Operator) -> pa.Table:
+        """All rows of an operator that is asked once: by Spark's tasks if there is much to read, else here."""
+        readers = {n: open_stream(self.catalog.stream_storage(n), history=True) for n in operator.inputs}
+        for reader in readers.values():
+            reader.refresh()
+        inputs = Inputs(readers)
+        if operator.bytes_to_read(inputs) > self.settings["archive_local_bytes"]:
+            engine = self.engine()
+            return engine.collect(engine.read_once(self.source_options(operator)))
+        start = {n: Offset(r.first_row()) for n, r in readers.items()}
+        tasks = operator.plan(start, {n: r.end() for n, r in readers.items()}, inputs, _HERE)
+        with ThreadPoolExecutor(_HERE) as pool:  # Arrow and the kernels leave the interpreter's lock alone
+            batches = [b for part in pool.map(lambda task: list(operator.run(task, inputs)), tasks) for b in part]
+        return pa.Table.from_batches(batches, operator.schema(inputs))
 
     # -- looking at it ---------------------------------------------------------------------------
 
@@ -383,6 +489,7 @@ class Database:
                 return
             for ingest in self._ingests:
                 ingest.stop()
+            self.archives.close()
             for query in self._queries.values():
                 query.halt()
             for writer in self._writers.values():
@@ -395,6 +502,11 @@ class Database:
     def _check(self) -> None:
         if self._closed.is_set():
             raise QueryError("DATABASE_IS_CLOSED", f"the database {self.path} is closed")
+
+
+def summaries_name(info: ArchiveInfo) -> str:
+    """The standing query that fills an archive of summaries."""
+    return f"{info.stream}.{info.name}"
 
 
 def _single_select(text: str) -> Select:

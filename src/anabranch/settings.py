@@ -55,6 +55,16 @@ SETTINGS: tuple[Setting, ...] = (
         "A task's answer up to this size travels with the task; larger ones go to a file.",
         least=1,
     ),
+    Setting(
+        "archive_age_seconds",
+        60.0,
+        "Rows go to an archive when they make a run, or once they have waited this long.",
+    ),
+    Setting(
+        "archive_local_bytes",
+        64 * 1024 * 1024,
+        "Reads and writes of archives up to this size are done in this process; larger ones by Spark's tasks.",
+    ),
     Setting("master", "local[*]", "The Spark master that is used when no session is handed in."),
     Setting("driver_memory", "2g", "Memory of an embedded Spark driver."),
     Setting("warm_up", 1, "Start Spark's Python workers before the first query needs them; 0 does not."),

@@ -178,6 +178,75 @@ def describe(db: Database, statement: s.Describe) -> Result:
     )
 
 
+def create_archive(db: Database, statement: s.CreateArchive) -> Result:
+    known = {info.name.lower() for info in db.archives.infos(statement.stream)}
+    name = statement.name or statement.layout.lower()
+    if statement.if_not_exists and name.lower() in known:
+        return Result(message=f'archive "{name}" of "{statement.stream}" exists already')
+    info = db.create_archive(
+        statement.stream,
+        statement.layout,
+        statement.name,
+        by=statement.by,
+        keep_us=statement.keep_us,
+        every=statement.every_us,
+        group_by=statement.group_by,
+        options=statement.options,
+    )
+    return Result(message=f'archive "{info.name}" of "{info.stream}" created')
+
+
+def alter_archive(db: Database, statement: s.AlterArchive) -> Result:
+    info = db.archives.alter(
+        statement.stream,
+        statement.name,
+        add_level=statement.add_level,
+        drop_level=statement.drop_level,
+        keep_us=statement.keep_us,
+    )
+    return Result(message=f'archive "{info.name}" of "{info.stream}" changed')
+
+
+def drop_archive(db: Database, statement: s.DropArchive) -> Result:
+    try:
+        info = db.drop_archive(statement.stream, statement.name)
+    except CatalogError as problem:
+        if statement.if_exists and problem.name in ("ARCHIVE_NOT_FOUND", "STREAM_NOT_FOUND"):
+            return Result(message=problem.message)
+        raise
+    return Result(message=f'archive "{info.name}" of "{info.stream}" dropped')
+
+
+def describe_archive(db: Database, statement: s.DescribeArchive) -> Result:
+    rows = _flat(db.describe_archive(statement.stream, statement.name))
+    return Result(pa.table({"property": [k for k, _ in rows], "value": [str(v) for _, v in rows]}))
+
+
+def vacuum_archive(db: Database, statement: s.VacuumArchive) -> Result:
+    hours = 168.0 if statement.retain_us is None else statement.retain_us / 3.6e9
+    done = db.archives.archiver(statement.stream, statement.name).vacuum(hours)
+    return Result(message=", ".join(f"{name.replace('_', ' ')}: {count}" for name, count in done.items()))
+
+
+def show_archives(db: Database, statement: s.ShowArchives) -> Result:
+    rows = []
+    for info in db.archives.infos():
+        about = db.describe_archive(info.stream, info.name)
+        row = {name: about.get(name) for name in ("stream", "archive", "layout", "rows", "bytes")}
+        rows.append({**row, "oldest": about.get("oldest_us"), "newest": about.get("newest_us")})
+    schema = pa.schema(
+        [(n, pa.string()) for n in ("stream", "archive", "layout")]
+        + [(n, pa.int64()) for n in ("rows", "bytes")]
+        + [(n, pa.timestamp("us", tz="UTC")) for n in ("oldest", "newest")]
+    )
+    return Result(pa.Table.from_pylist(rows, schema=schema))
+
+
+def add_column(db: Database, statement: s.AddColumn) -> Result:
+    db.add_column(statement.stream, statement.column, statement.type)
+    return Result(message=f'column "{statement.column}" added to stream "{statement.stream}"')
+
+
 def stop_query(db: Database, statement: s.StopQuery) -> Result:
     db.get_query(statement.name).stop()
     return Result(message=f'query "{statement.name}" stopped')
@@ -239,4 +308,11 @@ EXECUTES: dict[type[s.Statement], Callable[[Database, Any], Result]] = {
     s.StartQuery: start_query,
     s.AlterQuery: alter_query,
     s.Drop: drop,
+    s.AddColumn: add_column,
+    s.CreateArchive: create_archive,
+    s.AlterArchive: alter_archive,
+    s.DropArchive: drop_archive,
+    s.DescribeArchive: describe_archive,
+    s.VacuumArchive: vacuum_archive,
+    s.ShowArchives: show_archives,
 }

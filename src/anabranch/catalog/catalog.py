@@ -14,15 +14,17 @@ import hashlib
 import secrets
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from urllib.parse import quote
+
+import pyarrow as pa
 
 from anabranch.clock import Clock
 from anabranch.errors import CatalogError, StreamError, did_you_mean
 from anabranch.log.lock import WriterLock
 from anabranch.log.storage import Storage
 from anabranch.log.stream import INFO, StreamInfo, rejects_info
-from anabranch.schema import StreamSchema
+from anabranch.schema import StreamSchema, arrow_type
 
 FORMAT = 1
 REJECTS = ".rejects"
@@ -41,6 +43,8 @@ class QueryInfo:
     """`query` for CREATE CONTINUOUS QUERY, `stream` for CREATE STREAM … AS."""
     id: str = field(default_factory=lambda: secrets.token_hex(6))
     """Differs from that of a dropped query of the same name, so that nothing of it is taken for this one's."""
+    live_from: int | None = None
+    """The stream's end when a query with SINCE was made: rows before it are history, which may be read in part."""
 
 
 class Catalog:
@@ -117,6 +121,17 @@ class Catalog:
                 )
             storage.delete_all()
             info.create(storage)
+
+    def add_column(self, name: str, column: str, sql: str) -> StreamInfo:
+        """Give a stream one more column; rows that are there have NULL in it. Only for who may write the stream."""
+        info = self.stream(name)
+        known = {each.lower() for each in info.schema.names}
+        if column.lower() in known:
+            raise CatalogError("COLUMN_EXISTS", f'stream "{info.name}" has a column "{column}" already')
+        schema = StreamSchema(info.schema.arrow.append(pa.field(column, arrow_type(sql))), info.schema.time)
+        changed = replace(info, schema=schema)
+        changed.save(self.stream_storage(info.name))
+        return changed
 
     def drop_stream(self, name: str) -> None:
         self._remove(self.root.child("streams"), _directory(name))

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from anabranch.catalog.catalog import Catalog
+from anabranch.dataspace.opening import open_stream
 from anabranch.log.stream import DATASPACE
+from anabranch.operators.landmark import Landmark
 from anabranch.operators.merge.range_operator import RangeMerge
 from anabranch.sql.once import OncePlan, plan_once
 from anabranch.sql.plan import StandingPlan, plan_standing
 from anabranch.sql.tree import Select
 
 
-def plan_query(select: Select, catalog: Catalog) -> StandingPlan:
-    """The plan of a standing query."""
-    return _placed(plan_standing(select, catalog.schema), catalog)
+def plan_query(select: Select, catalog: Catalog, live_from: int | None = None) -> StandingPlan:
+    """The plan of a standing query; `live_from` is what one that was planned before has."""
+    return _placed(plan_standing(select, catalog.schema), catalog, live_from=live_from)
 
 
 def plan_question(select: Select, catalog: Catalog) -> OncePlan:
@@ -23,9 +25,15 @@ def plan_question(select: Select, catalog: Catalog) -> OncePlan:
     return plan if plan.standing is None else replace(plan, standing=_placed(plan.standing, catalog, once=True))
 
 
-def _placed(plan: StandingPlan, catalog: Catalog, *, once: bool = False) -> StandingPlan:
-    """Range queries on a data server, or asked once, are about all there is; other streams are waited for."""
+def _placed(plan: StandingPlan, catalog: Catalog, *, once: bool = False, live_from: int | None = None) -> StandingPlan:
+    """Range queries on a data server, or asked once, are about all there is; other streams are waited for.
+
+    What is history for a query with SINCE is decided when it is made.
+    """
     operator = plan.operator
+    if isinstance(operator, Landmark):
+        here = open_stream(catalog.stream_storage(operator.stream)).end().row if live_from is None else live_from
+        return replace(plan, operator=replace(operator, live_from=here))
     if not isinstance(operator, RangeMerge):
         return plan
     if once or catalog.stream(operator.sources[1][1]).origin == DATASPACE:

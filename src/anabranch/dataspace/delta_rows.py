@@ -1,4 +1,4 @@
-"""The files of a Delta table, in the order they were added (package `deltalake`, an extra)."""
+"""The files of a Delta table, in the order they were added."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from anabranch.dataspace.blocks import BlockCache
 from anabranch.dataspace.file_rows import FileRows
-from anabranch.errors import DataError, SetupError
+from anabranch.errors import DataError
 
 _READ_OTHERWISE = {"deletionVectors", "columnMapping"}
 """Features of a table whose files do not hold the rows as they are."""
@@ -29,12 +29,8 @@ def delta_rows(name: str, path: str, cache: BlockCache) -> FileRows:
 
 
 def _open(path: str) -> Any:
-    try:
-        from deltalake import DeltaTable
-    except ImportError:
-        raise SetupError(
-            "PACKAGE_NOT_FOUND", "Delta tables need the package deltalake", hint="pip install 'anabranch[delta]'"
-        ) from None
+    from deltalake import DeltaTable  # takes a while to load, and most data sets do without
+
     try:
         return DeltaTable(path)
     except Exception as problem:  # the package has errors of its own that share no base

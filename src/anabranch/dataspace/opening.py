@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from anabranch.archive.reader import HistoryReader
 from anabranch.errors import AnabranchError
 from anabranch.log.offset import Offset
 from anabranch.log.reader import StreamReader
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 1.0
 
 
-def open_stream(storage: Storage) -> Reader:
-    """The reader of a stream wherever its rows are."""
+def open_stream(storage: Storage, *, history: bool = False) -> Reader:
+    """The reader of a stream wherever its rows are; with `history` also those that only archives hold."""
     info = StreamInfo.load(storage)
     if info.origin != DATASPACE:
-        return StreamReader(storage)
+        return HistoryReader(storage) if history else StreamReader(storage)
     # Flight takes a while to load, and most streams do without.
     from anabranch.dataspace.remote_reader import RemoteReader
 

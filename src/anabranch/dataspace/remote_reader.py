@@ -103,6 +103,9 @@ class RemoteReader:
         """The number of the oldest row the server still has; 0 for files."""
         return self._first
 
+    def first_logged_row(self) -> int:
+        return self.first_row()
+
     def wait(self, after: Offset, timeout: float) -> Offset:
         """The end once it is beyond `after`, or as it is when time is up."""
         deadline = _time.monotonic() + timeout

@@ -17,9 +17,20 @@ class Offset(NamedTuple):
     `time` is in microseconds since 1970. It is usually that of row `row - 1`, and later where the
     stream was told that time has passed (a heartbeat). Where an offset is the end of a micro-batch,
     `every` says that of the windows that end in it every k-th is answered; standing in the offset,
-    it is the same when the micro-batch is run again.
+    it is the same when the micro-batch is run again. So does `keep`: the fraction of history that a
+    micro-batch reads, where a reducer says so (`archive.reducers`).
     """
 
     row: int = 0
     time: int = MIN_TIME
     every: int = 1
+    keep: float = 1.0
+
+
+class Piece(NamedTuple):
+    """Rows that lie together: numbered first ≤ n < end, from time_first to time_last."""
+
+    first: int
+    end: int
+    time_first: int
+    time_last: int

@@ -50,7 +50,7 @@ class StreamReader:
     @property
     def identity(self) -> str:
         """The same for readers of the same rows only: a stream that was made anew has another one."""
-        return f"{self._storage.address}@{self._made}"
+        return f"{self._storage.address}@{self.info.id or self._made}"
 
     # -- how far the stream has come ---------------------------------------------------------
 
@@ -84,6 +84,10 @@ class StreamReader:
         if not self._chain:
             self.refresh()
         return self._chain[0].first if self._chain else 0
+
+    def first_logged_row(self) -> int:
+        """The number of the oldest row that is not only in an archive."""
+        return self.first_row()
 
     def wait(self, after: Offset, timeout: float) -> Offset:
         """The end of the stream once it is beyond `after`, or as it is when time is up."""
@@ -158,7 +162,7 @@ class StreamReader:
     def _table(self, segment: Segment) -> pa.Table:
         table = self._open.get(segment)
         if table is None:
-            table = self._open[segment] = open_segment(self._segments, segment)
+            table = self._open[segment] = open_segment(self._segments, segment, self.schema)
             if len(self._open) > _OPEN_SEGMENTS:
                 self._open.popitem(last=False)
         else:
@@ -187,7 +191,7 @@ class StreamReader:
         at = since
         while True:
             end = self.end().row
-            if self._storage.made(INFO) != self._made:
+            if self._was_dropped():
                 raise StreamError("STREAM_NOT_FOUND", f'stream "{self.info.name}" was dropped')
             if end > at:
                 yield self.read(at, end)
@@ -198,6 +202,17 @@ class StreamReader:
                 self.wait(self.end(), poll)
                 if self.end().row == at:
                     yield self.schema.empty_table()
+
+    def _was_dropped(self) -> bool:
+        """Whether there is none any more, or another of the same name; one that got a column is the same."""
+        made = self._storage.made(INFO)
+        if made == self._made:
+            return False
+        found = self._storage.read_json(INFO)
+        if found is None or not self.info.id or found.get("id") != self.info.id:
+            return True
+        self._made = made
+        return False
 
     def size(self) -> int:
         """Bytes on disk."""

@@ -78,9 +78,19 @@ def write_segment(
     return made[0]
 
 
-def open_segment(storage: Storage, segment: Segment) -> pa.Table:
+def open_segment(storage: Storage, segment: Segment, schema: pa.Schema) -> pa.Table:
     """The rows of a segment; on a local disk mapped, not read."""
-    return ipc.open_file(storage.open_file(segment.name)).read_all().replace_schema_metadata(None)
+    return with_columns(ipc.open_file(storage.open_file(segment.name)).read_all(), schema)
+
+
+def with_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows with the columns a stream has by now: those that came later are NULL, those not known yet are left out."""
+    rows = rows.replace_schema_metadata(None)
+    if rows.schema.names == schema.names:
+        return rows
+    there = set(rows.schema.names)
+    columns = [rows.column(f.name) if f.name in there else pa.nulls(rows.num_rows, f.type) for f in schema]
+    return pa.table(columns, schema=schema)
 
 
 def read_notes(storage: Storage, segment: Segment) -> dict[str, Any]:

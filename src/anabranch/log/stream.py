@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +29,8 @@ class StreamInfo:
     origin: str = "append"
     """Where its rows come from: `append`, `dataspace`, or the standing query whose answer it is."""
     options: dict[str, str] = field(default_factory=dict, repr=False)
+    id: str = field(default_factory=lambda: secrets.token_hex(6), compare=False, repr=False)
+    """Differs from that of a dropped stream of the same name."""
 
     def create(self, storage: Storage) -> None:
         storage.make()
@@ -35,6 +38,10 @@ class StreamInfo:
             storage.child("segments").make()
         if "token" in self.options and storage.is_local:
             os.chmod(storage.path, 0o700)
+        self.save(storage)
+
+    def save(self, storage: Storage) -> None:
+        """Write the declaration."""
         storage.write_json(
             INFO,
             {
@@ -44,6 +51,7 @@ class StreamInfo:
                 "retain_us": self.retain_us,
                 "origin": self.origin,
                 "options": self.options,
+                "id": self.id,
             },
         )
 
@@ -52,7 +60,7 @@ class StreamInfo:
         data: dict[str, Any] | None = storage.read_json(INFO)
         if data is None:
             raise StreamError("STREAM_NOT_FOUND", f"there is no stream in {storage.path}")
-        return StreamInfo(**{**data, "schema": StreamSchema.from_json(data["schema"])})
+        return StreamInfo(**{"id": "", **data, "schema": StreamSchema.from_json(data["schema"])})
 
 
 def rejects_info(info: StreamInfo) -> StreamInfo:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from anabranch.log import retention
 from anabranch.log.lock import WriterLock
 from anabranch.log.offset import MIN_TIME
 from anabranch.log.order import Mask, Order, Times
-from anabranch.log.segment import Segment, chain, open_segment, read_notes, write_segment
+from anabranch.log.segment import Segment, chain, open_segment, read_notes, with_columns, write_segment
 from anabranch.log.storage import Storage
 from anabranch.log.stream import INFO, StreamInfo, rejects_info
 from anabranch.schema import TIME_TYPE
@@ -161,6 +162,8 @@ class StreamWriter:
             storage = self._storage.child("rejects")
             if not storage.exists(INFO):
                 rejects_info(self.info).create(storage)
+            elif (known := StreamInfo.load(storage)).schema != (wanted := rejects_info(self.info).schema):
+                replace(known, schema=wanted).save(storage)  # the stream got a column
             self._rejects = StreamWriter(storage, self._settings, self._clock, locked=False)
         # The time of the rejects stream must not go back either, even if the machine's clock does.
         now = max(self._clock.now_us(), self._rejects._order.newest)
@@ -208,7 +211,8 @@ class StreamWriter:
         with self._mutex:
             parts = self._parts
             if len(parts) > 1:
-                table = pa.concat_tables([open_segment(self._segments, p) for p in parts]).combine_chunks()
+                tables = [open_segment(self._segments, part, self.info.schema.arrow) for part in parts]
+                table = pa.concat_tables(tables).combine_chunks()
                 times = (parts[0].time_first, parts[-1].time_last)
                 write_segment(self._segments, table, parts[0].first, times, self._notes())
                 self._covered += [part.name for part in parts]
@@ -286,7 +290,7 @@ class StreamWriter:
             self._next_arrival = max(self._next_arrival, number + 1)
             table = ipc.open_file(self._arrivals.open_file(name)).read_all()
             notes = table.schema.metadata or {}
-            rows, now = table.replace_schema_metadata(None), int(notes[b"now"])
+            rows, now = with_columns(table, self.info.schema.arrow), int(notes[b"now"])
             if number > taken:
                 mark = {k[9:].decode(): int(v) for k, v in notes.items() if k.startswith(b"producer:")}
                 self._take_in(name, number, rows, now, mark)

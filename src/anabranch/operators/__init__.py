@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from anabranch.operators.archive_write import ArchiveWrite
 from anabranch.operators.base import Operator
+from anabranch.operators.history_join import HistoryJoin
+from anabranch.operators.history_join_aggregate import HistoryJoinAggregate
+from anabranch.operators.landmark import Landmark
 from anabranch.operators.merge.operator import Merge
 from anabranch.operators.merge.range_operator import RangeMerge
 from anabranch.operators.select import Select
@@ -17,6 +21,10 @@ from anabranch.operators.window_rows import WindowRows
 from anabranch.operators.window_sets import WindowSetOperation
 
 OPERATORS: dict[str, type[Operator]] = {
+    "archive_write": ArchiveWrite,
+    "history_join": HistoryJoin,
+    "history_join_aggregate": HistoryJoinAggregate,
+    "landmark": Landmark,
     "merge": Merge,
     "range_merge": RangeMerge,
     "select": Select,

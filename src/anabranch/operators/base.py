@@ -16,15 +16,28 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anabranch.log.offset import MIN_TIME, Offset
+from anabranch.log.offset import MIN_TIME, Offset, Piece
 
-__all__ = ["MIN_TIME", "Floor", "Inputs", "Keeps", "LogReader", "Offset", "Offsets", "Operator", "Task", "Work"]
+__all__ = [
+    "MIN_TIME",
+    "Floor",
+    "HistoryLog",
+    "Inputs",
+    "Keeps",
+    "LogReader",
+    "Offset",
+    "Offsets",
+    "Operator",
+    "Piece",
+    "Task",
+    "Work",
+]
 
 Offsets = Mapping[str, Offset]
 """An offset for each input stream."""
@@ -59,6 +72,34 @@ class LogReader(Protocol):
 
     def first_row(self) -> int:
         """The number of the oldest row still kept."""
+        ...
+
+    def first_logged_row(self) -> int:
+        """The number of the oldest row that is not only in an archive."""
+        ...
+
+
+class HistoryLog(LogReader, Protocol):
+    """A log that can be read in part, over archive and log together (`anabranch.archive.reader.HistoryReader`)."""
+
+    @property
+    def seed(self) -> int:
+        """What the lots of reduced reads are drawn with, see `kernels.sampling`."""
+        ...
+
+    def read_sample(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> pa.Table:
+        """Those of the rows start ≤ n < end that a reduced read keeps, with their numbers in a first column `_row`.
+
+        `by`: whole keys of a column are kept, not rows.
+        """
+        ...
+
+    def sample_bytes(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> int:
+        """About how many bytes of files such a read touches."""
+        ...
+
+    def pieces(self, start: int, end: int) -> list[Piece]:
+        """How the rows start ≤ n < end lie in files, in order."""
         ...
 
 
@@ -121,6 +162,10 @@ class Inputs:
     window_memory: int = 1 << 30
     """Bytes that an index may keep of its window's rows before they go to files."""
 
+    def history(self, stream: str) -> HistoryLog:
+        """The reader of a stream, for operators that say `reads_history`."""
+        return cast(HistoryLog, self.readers[stream])
+
 
 @dataclass(frozen=True)
 class Task:
@@ -157,6 +202,10 @@ class Operator:
     kind: ClassVar[str]
     scratch_is_state: ClassVar[bool] = False
     """True if its scratch cannot always be computed again: then it is written durably, and must not be lost."""
+    reads_history: ClassVar[bool] = False
+    """True if it reads archive and log as one (`Inputs.history`); others are given the log alone."""
+    begins_by_itself: ClassVar[bool] = False
+    """True if `beginning` counts also where it is asked once; else that is about all rows there are."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -173,6 +222,14 @@ class Operator:
         def time(self) -> str:
             """The column of the answer that is its time; never decreasing from row to row."""
             ...
+
+    def beginning(self, inputs: Inputs) -> dict[str, Offset]:
+        """Where a standing query begins: with what the log holds, unless it says otherwise."""
+        return {name: Offset(inputs.readers[name].first_logged_row()) for name in self.inputs}
+
+    def bytes_to_read(self, inputs: Inputs) -> int:
+        """About how much one that is asked once reads; what is little is done without Spark."""
+        return 1 << 62
 
     def plan(self, start: Offsets, end: Offsets, inputs: Inputs, parallelism: int) -> list[Task]:
         """The tasks of a micro-batch, at most `parallelism`; none if there is nothing to do."""

@@ -41,6 +41,9 @@ class _FewRows:
     def first_row(self) -> int:
         return 0
 
+    def first_logged_row(self) -> int:
+        return 0
+
 
 def warm_up() -> int:
     """Compile the kernels of windowed aggregates and joins; gives the number of answer rows, for a test."""

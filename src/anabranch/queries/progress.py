@@ -42,7 +42,7 @@ class Counts:
     """What its merges count, see `operators.merge.counts`."""
     events: list[dict[str, Any]] = field(default_factory=list)
     """What happened to it that people should know, the newest last."""
-    done: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    done: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     last_batch_ms: float = 0.0
     rows_per_second: float = 0.0
     at: float = 0.0

@@ -31,6 +31,7 @@ from anabranch.log.stream import INFO
 from anabranch.operators import operator_from_json
 from anabranch.operators.base import Inputs, Operator, Task, Work
 from anabranch.spark.options import FORMAT, SourceOptions
+from anabranch.spark.reducing import Reducing
 from anabranch.spark.staging import ENVELOPE_DDL, seal
 
 if TYPE_CHECKING:
@@ -74,10 +75,24 @@ class _Host:
         return _operator(json.dumps(self._options.operator))
 
     def _inputs(self) -> Inputs:
-        readers = {name: open_reader(path) for name, path in self._options.streams.items()}
+        readers = {name: self._reader(name) for name in self._options.streams}
         # Only our own queries bring the answers of all tasks together on the driver.
         memory = self._options.window_memory_bytes
         return Inputs(readers, self._options.scratch, Work(), gathers=self._options.sealed, window_memory=memory)
+
+    @property
+    def _history(self) -> bool:
+        """Whether rows that only archives hold are read as well."""
+        return True
+
+    def _reader(self, name: str) -> Reader:
+        return open_reader(self._options.streams[name], history=self._history)
+
+    def _refresh(self) -> None:
+        """A worker's reader may have last looked before an archive was made or its runs were joined."""
+        if self._history:
+            for name in self._options.streams:
+                self._reader(name).refresh()
 
     def _plan(self, start: dict[str, Offset], end: dict[str, Offset]) -> list[TaskPartition]:
         tasks = self._operator.plan(start, end, self._inputs(), self._options.parallelism)
@@ -86,6 +101,7 @@ class _Host:
     def _run(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, TaskPartition):
             return  # Spark reads one empty partition where there are no tasks
+        self._refresh()
         inputs = self._inputs()
         batches = self._operator.run(partition.task, inputs)
         if self._options.sealed:
@@ -102,7 +118,11 @@ class OnceReader(_Host, DataSourceReader):
 
     def partitions(self) -> list[TaskPartition]:
         end = {name: Offset(*offset) for name, offset in self._options.ends.items()}
-        return self._plan(_beginning(self._options), end)
+        self._refresh()
+        readers = {name: self._reader(name) for name in self._options.streams}
+        if self._operator.begins_by_itself:
+            return self._plan(self._operator.beginning(self._inputs()), end)
+        return self._plan({name: Offset(reader.first_row()) for name, reader in readers.items()}, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         yield from self._run(partition)
@@ -114,9 +134,16 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
     def __init__(self, options: SourceOptions) -> None:
         super().__init__(options)
         self._target: dict[str, Offset] | None = None
+        self._reducing = Reducing(self._operator)
+
+    @property
+    def _history(self) -> bool:
+        return self._operator.reads_history
 
     def initialOffset(self) -> dict[str, Any]:
-        return _to_json(_beginning(self._options))
+        for name in self._options.streams:
+            self._reader(name).refresh()
+        return _to_json(self._operator.beginning(self._inputs()))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._options.batch_rows)
@@ -128,8 +155,21 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
         begin = _from_json(start)
         end = self._target or self._wait(begin)
         most = None if isinstance(limit, ReadAllAvailable) else getattr(limit, "max_rows", self._options.batch_rows)
+        if self._reducing.wanted:
+            return _to_json(self._reduced(begin, end, most))
         ends = {name: self._limited(name, begin[name], end[name], most) for name in begin}
         return _to_json(self._aligned(begin, end, ends))
+
+    def _reduced(self, begin: dict[str, Offset], end: dict[str, Offset], most: int | None) -> dict[str, Offset]:
+        """Where the micro-batch ends, and how much of history it reads."""
+        first = self._operator.inputs[0]
+        self._reducing.look(end[first])
+        if end[first][:2] == begin[first][:2]:
+            return begin
+        keep = self._reducing.keep(begin[first], end[first])
+        more = dict.fromkeys(begin, most) | {first: self._reducing.most(begin[first], most, keep) if most else None}
+        ends = {name: self._limited(name, begin[name], end[name], more[name]) for name in begin}
+        return {name: offset._replace(keep=keep) for name, offset in self._aligned(begin, end, ends).items()}
 
     def _aligned(
         self, begin: dict[str, Offset], all_rows: dict[str, Offset], ends: dict[str, Offset]
@@ -144,7 +184,7 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
         time, aligned = min(cut), dict(ends)
         for name, end in ends.items():
             if end.time > time and end.row > begin[name].row:
-                reader = open_reader(self._options.streams[name])
+                reader = self._reader(name)
                 row = max(begin[name].row, reader.row_at_time(time + 1, end.row))
                 if row < end.row:
                     at = reader.offset_at(row, end) if row > begin[name].row else begin[name]
@@ -154,7 +194,7 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
     def _limited(self, name: str, begin: Offset, end: Offset, most: int | None) -> Offset:
         waiting = end.row - begin.row
         if most is not None and waiting > most:
-            end = open_reader(self._options.streams[name]).offset_at(begin.row + most, end)
+            end = self._reader(name).offset_at(begin.row + most, end)
         row, at = max(begin.row, end.row), max(begin.time, end.time)
         if (row, at) == (begin.row, begin.time):
             return begin
@@ -178,7 +218,7 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
             retention.hold(Storage(self._options.streams[name]), self._options.holder, *floor)
 
     def _ends(self) -> dict[str, Offset]:
-        return {name: open_reader(path).end() for name, path in self._options.streams.items()}
+        return {name: self._reader(name).end() for name in self._options.streams}
 
     def _wait(self, begin: dict[str, Offset]) -> dict[str, Offset]:
         """The ends of the streams; if none has moved, look again for a short while.
@@ -194,19 +234,19 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
             time.sleep(0.004)
 
 
-_readers: dict[tuple[str, int], Reader] = {}
+_readers: dict[tuple[str, bool, int], Reader] = {}
 _operators: dict[str, Operator] = {}
 
 
-def open_reader(path: str) -> Reader:
+def open_reader(path: str, *, history: bool = False) -> Reader:
     """The reader of a stream in this process, kept open from task to task."""
     storage = Storage(path)
     # A stream that was dropped and made anew has another declaration file.
-    key = (path, storage.made(INFO))
+    key = (path, history, storage.made(INFO))
     if key not in _readers:
-        for old in [k for k in _readers if k[0] == path]:
+        for old in [k for k in _readers if k[:2] == key[:2]]:
             del _readers[old]
-        _readers[key] = open_stream(storage)
+        _readers[key] = open_stream(storage, history=history)
     return _readers[key]
 
 
@@ -227,15 +267,6 @@ def _operator(text: str) -> Operator:
             _operators.clear()
         _operators[text] = operator_from_json(json.loads(text))
     return _operators[text]
-
-
-def _beginning(options: SourceOptions) -> dict[str, Offset]:
-    beginning = {}
-    for name, path in options.streams.items():
-        reader = open_reader(path)
-        reader.refresh()
-        beginning[name] = Offset(reader.first_row())
-    return beginning
 
 
 def _to_json(offsets: dict[str, Offset]) -> dict[str, Any]:

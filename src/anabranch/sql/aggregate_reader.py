@@ -94,7 +94,7 @@ class AggregateReader:
         return copy
 
     def _as_window(self, node: exp.Expr) -> str | None:
-        name = window_column(node)
+        name = window_column(node) if self.scope.has_windows else None
         if name is not None:
             return name
         if any(same_call(node, key) for key in self.groups.window_keys):

@@ -1,16 +1,23 @@
-"""The clauses of a SELECT that are ours, taken out of its tokens: WINDOW, MERGE, WITH (…), EMIT, hints."""
+"""The clauses of a SELECT that are ours, taken out of its tokens.
+
+WINDOW, MERGE, WITH (…), EMIT, hints, and those about history: ARCHIVE, SINCE, REDUCE BY, WITH ERROR.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, cast
+from typing import Literal, cast
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from anabranch.sql.accuracy import take_accuracy
+from anabranch.sql.archive_clause import is_archive, is_since, refuse_reducing, table_places, take_archive, take_since
+from anabranch.sql.archive_tree import Accuracy, ArchiveTable, Since
 from anabranch.sql.cursor import Cursor, is_name, word
 from anabranch.sql.hints import read_hints
 from anabranch.sql.intervals import take_interval
 from anabranch.sql.merge_clause import is_merge, take_merge_options
+from anabranch.sql.reducing import is_reducing
 from anabranch.sql.safety import check_tokens
 from anabranch.sql.shedding import is_shedding, take_shedding
 from anabranch.sql.tokens import error_at
@@ -23,27 +30,15 @@ class Clauses:
     """What was taken out.
 
     `sides` are the clauses of each side of a set operation (of one, if there is none), `inner` those
-    of the subqueries that may have some.
+    of the subqueries that may have some, `archives` the tables of the whole query that are read from one.
     """
 
     sides: tuple[Side, ...]
     emit: Emit | None
     inner: tuple[Inner, ...] = ()
+    archives: tuple[ArchiveTable, ...] = ()
+    accuracy: Accuracy | None = None
 
-
-class _Later(NamedTuple):
-    """A clause of the language that has its place here but no operator behind it."""
-
-    words: tuple[str, ...]
-    hint: str
-
-
-_NAME = "<name>"
-LATER_CLAUSES: tuple[_Later, ...] = (
-    _Later(("ARCHIVE", _NAME, "BETWEEN"), "ask the stream itself and filter by its time"),
-    _Later(("SINCE", "TIMESTAMP"), "filter by the stream's time: WHERE ts >= TIMESTAMP '…'"),
-    _Later(("REDUCE", "BY"), "leave REDUCE BY out"),
-)
 
 _SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
 _BEFORE_A_NAME = BEFORE_AN_EXPRESSION | {"FROM", "JOIN", "AS", "ORDER BY", "DISTINCT"}
@@ -52,10 +47,10 @@ _BEFORE_A_NAME = BEFORE_AN_EXPRESSION | {"FROM", "JOIN", "AS", "ORDER BY", "DIST
 def take_clauses(tokens: list[Token], text: str) -> tuple[list[Token], Clauses]:
     """The tokens that are left for Spark's parser, and our clauses."""
     check_tokens([token for token in tokens if token.token_type != TokenType.HINT], text)
-    _refuse_later_clauses(tokens, text)
+    tokens, accuracy = take_accuracy(tokens, text)
     tokens, emit = _take_emit(tokens, text)
     tokens = [_as_function_name(tokens, i) for i in range(len(tokens))]
-    return _Taker(tokens, text, _is_combination(tokens, emit)).take(emit)
+    return _Taker(tokens, text, _is_combination(tokens, emit)).take(emit, accuracy)
 
 
 @dataclass
@@ -68,10 +63,11 @@ class _Found:
     shedding: Shedding | None = None
     merges: tuple[int, ...] = ()
     options: MergeOptions | None = None
+    since: Since | None = None
 
     def side(self) -> Side:
         merge = Merging(self.merges, self.options or MergeOptions()) if self.merges else None
-        return Side(self.window, self.hints, self.pairs, self.shedding, merge)
+        return Side(self.window, self.hints, self.pairs, self.shedding, merge, self.since)
 
 
 @dataclass
@@ -88,16 +84,20 @@ class _Taker:
     sides: list[_Found] = field(default_factory=lambda: [_Found()])
     inner: list[Inner] = field(default_factory=list)
     open: list[tuple[int, _Found | None]] = field(default_factory=list)
+    archives: list[ArchiveTable] = field(default_factory=list)
+    places: frozenset[int] = frozenset()
     merges: bool = False
 
-    def take(self, emit: Emit | None) -> tuple[list[Token], Clauses]:
+    def take(self, emit: Emit | None, accuracy: Accuracy | None) -> tuple[list[Token], Clauses]:
         cursor = Cursor(self.tokens, self.text)
         self.merges = any(is_merge(self.tokens, index) for index in range(len(self.tokens)))
+        self.places = table_places(self.tokens)
         while cursor.peek() is not None:
-            if not self._take_clause(cursor):
+            if not self._take_clause(cursor) and not self._take_history(cursor):
                 self._follow(cursor)
                 self.kept.append(cursor.advance())
-        return self.kept, Clauses(tuple(found.side() for found in self.sides), emit, tuple(self.inner))
+        sides = tuple(found.side() for found in self.sides)
+        return self.kept, Clauses(sides, emit, tuple(self.inner), tuple(self.archives), accuracy)
 
     def _follow(self, cursor: Cursor) -> None:
         """Keeps track of parentheses and of the sides of a set operation."""
@@ -139,6 +139,34 @@ class _Taker:
         else:
             return False
         return True
+
+    def _take_history(self, cursor: Cursor) -> bool:
+        """Takes the clause about history that begins here, if one does."""
+        if is_archive(self.tokens, cursor.index, self.places):
+            kept, archive = take_archive(cursor)
+            self.kept += kept
+            self.archives.append(archive)
+        elif is_since(self.tokens, cursor.index):
+            found = self._query_of_since(self.tokens[cursor.index])
+            found.since = take_since(cursor)
+        elif is_reducing(self.tokens, cursor.index):
+            raise refuse_reducing(cursor)
+        else:
+            return False
+        return True
+
+    def _query_of_since(self, token: Token) -> _Found:
+        if self.open:
+            raise error_at(
+                "NOT_IN_THE_LANGUAGE",
+                "a subquery cannot have SINCE",
+                self.text,
+                token.start,
+                hint="read FROM ARCHIVE … BETWEEN … AND … there",
+            )
+        if self.sides[-1].since is not None:
+            raise error_at("SYNTAX_ERROR", "SINCE comes twice", self.text, token.start)
+        return self.sides[-1]
 
     def _query_of_window(self, token: Token) -> _Found:
         found = self._query("a WINDOW", token)
@@ -197,18 +225,6 @@ def _is_combination(tokens: list[Token], emit: Emit | None) -> bool:
         if depth == 0 and token.token_type == TokenType.FROM:
             return False
     return emit is not None and emit.every is not None
-
-
-def _refuse_later_clauses(tokens: list[Token], text: str) -> None:
-    for index, token in enumerate(tokens):
-        for later in LATER_CLAUSES:
-            following = tokens[index : index + len(later.words)]
-            if len(following) == len(later.words) and all(
-                is_name(t) if wanted == _NAME else word(t) == wanted
-                for t, wanted in zip(following, later.words, strict=True)
-            ):
-                clause = " ".join(w for w in later.words if w not in (_NAME, "TIMESTAMP", "BETWEEN"))
-                raise error_at("NOT_IN_THE_LANGUAGE", f"{clause} is not available", text, token.start, hint=later.hint)
 
 
 def _as_function_name(tokens: list[Token], index: int) -> Token:

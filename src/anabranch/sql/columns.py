@@ -64,6 +64,12 @@ def in_parentheses(value: exp.Expr) -> exp.Expr:
     return value.copy() if isinstance(value, exp.Column) else exp.Paren(this=value.copy())
 
 
+def selects_all(select: Select) -> bool:
+    """Whether a query answers with `*`, whatever columns that are."""
+    stars = (node for node in select.tree.find_all(exp.Star) if node.parent is not None)
+    return any(called(star.parent) != "count" for star in stars if star.parent is not None)
+
+
 def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
     """The parts of a condition that must all be true."""
     if isinstance(condition, exp.Paren):
@@ -113,6 +119,16 @@ class Scope:
     def is_join(self) -> bool:
         """True if several streams stand side by side."""
         return False
+
+    @property
+    def has_windows(self) -> bool:
+        """True if groups lie in windows, the ends of which can be named."""
+        return True
+
+    @property
+    def inside(self) -> str:
+        """Where aggregates are computed, as errors say it."""
+        return "inside a window"
 
     def spelled(self, node: exp.Column) -> str:
         """What a column is called in an answer that does not rename it."""

@@ -28,15 +28,15 @@ def take_columns(cursor: Cursor) -> tuple[tuple[str, str], ...]:
         if name.lower() in (known.lower() for known, _ in columns):
             cursor.index = begin
             raise cursor.error_here("COLUMN_EXISTS", f'column "{name}" is declared twice')
-        columns.append((name, _take_type(cursor)))
+        columns.append((name, take_type(cursor)))
         if not cursor.words(","):
             break
     cursor.expect(")")
     return tuple(columns)
 
 
-def _take_type(cursor: Cursor) -> str:
-    """A type's own text: everything up to the comma or parenthesis that ends the column."""
+def take_type(cursor: Cursor) -> str:
+    """A type's own text: everything up to the end, or the comma or parenthesis that ends the column."""
     begin, depth = cursor.index, 0
     while (token := cursor.peek()) is not None:
         if depth == 0 and word(token) in (",", ")"):
@@ -77,7 +77,7 @@ def take_clauses(cursor: Cursor, stream: CreateStream, source_kinds: Collection[
         elif once("retain", "RETAIN"):
             stream = dataclasses.replace(stream, retain_us=take_interval(cursor))
         elif once("options", "OPTIONS"):
-            stream = dataclasses.replace(stream, options=_take_options(cursor))
+            stream = dataclasses.replace(stream, options=take_options(cursor))
         elif once("from", "FROM"):
             stream = dataclasses.replace(stream, kind=_take_kind(cursor, source_kinds))
         else:
@@ -129,7 +129,8 @@ def _take_kind(cursor: Cursor, source_kinds: Collection[str]) -> str:
     )
 
 
-def _take_options(cursor: Cursor) -> dict[str, str]:
+def take_options(cursor: Cursor) -> dict[str, str]:
+    """`(key value, …)`, with or without `=` between them."""
     cursor.expect("(")
     options: dict[str, str] = {}
     while True:

@@ -18,6 +18,10 @@ from anabranch.sql.tree import Window
 from anabranch.sql.windowed import type_in_window
 
 
+NO_WINDOW = Window("time", 0, 0)
+"""In place of the window, where a scope has none."""
+
+
 @dataclass(frozen=True)
 class Groups:
     """The window, the keys of GROUP BY that said it, and the other keys by name."""
@@ -33,9 +37,9 @@ def read_groups(scope: Scope, tree: exp.Select, aliases: Mapping[str, exp.Expr])
     if tree.args.get("distinct"):
         reader.read_distinct()
     reader.read_group()
-    if reader.window is None:
+    if reader.window is None and scope.has_windows:
         raise _unbounded(scope, tree)
-    return Groups(reader.window, reader.window_keys, reader.keys)
+    return Groups(reader.window or NO_WINDOW, reader.window_keys, reader.keys)
 
 
 def _unbounded(scope: Scope, tree: exp.Select) -> SqlError:
@@ -88,7 +92,7 @@ class _Reader:
     def _read_key(self, written: exp.Expr) -> None:
         error = self.scope.select.error
         key = self._meant(written)
-        if window_column(key) is not None:
+        if self.scope.has_windows and window_column(key) is not None:
             return
         window = window_of(self.scope, key)
         if window is not None and self.scope.select.window is None:

@@ -79,6 +79,18 @@ class JoinScope(Scope):
         """The source and its own name for each column of the joined row."""
         return {each.full(name): (each, name) for each in self.sources for name in each.schema.names}
 
+    def own(self, node: exp.Expr) -> exp.Expr:
+        """An expression over one source alone, in the stream's own names."""
+
+        def replaced(each: exp.Expr) -> exp.Expr:
+            return column(self.owners[each.name][1]) if isinstance(each, exp.Column) else each
+
+        return node.copy().transform(replaced)
+
+    def owners_of(self, node: exp.Expr) -> set[Source]:
+        """The sources whose columns an expression over the joined row has."""
+        return {self.owners[each.name][0] for each in node.find_all(exp.Column)}
+
     def find(self, name: str) -> str | None:
         """The column a bare name means, where one source alone has it."""
         found = self._having(name)

@@ -14,7 +14,7 @@ from sqlglot import exp
 from anabranch.errors import SqlError
 from anabranch.operators.window_join import WindowJoin, program_of
 from anabranch.schema import StreamSchema
-from anabranch.sql.columns import column, conjuncts, joined, sql_of
+from anabranch.sql.columns import conjuncts, joined, sql_of
 from anabranch.sql.join_answer import answer_of
 from anabranch.sql.join_scope import JoinScope, Source, listed, sources_of
 from anabranch.sql.join_windows import Constraint, windows_of
@@ -169,27 +169,18 @@ def _with_conditions(scope: JoinScope, unit: Unit, windows: tuple[Constraint, ..
         if part == exp.true():  # sqlglot's ON for a JOIN that has none
             continue
         check_condition(scope, part)
-        owners = {scope.owners[each.name][0] for each in part.find_all(exp.Column)}
+        owners = scope.owners_of(part)
         if not scope.can_compile(part):
             rest.append(part)
         elif len(owners) <= 1:
             # A condition without columns holds for all rows of any source, or for none.
             place = scope.sources.index(next(iter(owners), scope.sources[0]))
-            filters[place].append(_own(scope, part))
+            filters[place].append(scope.own(part))
         else:
             conditions.append(sql_of(part))
     kept = [joined(each) for each in filters]
     by_source = tuple(None if each is None else sql_of(each) for each in kept)
     return Join(scope, unit, windows, by_source, tuple(conditions), tuple(rest))
-
-
-def _own(scope: JoinScope, condition: exp.Expr) -> exp.Expr:
-    """A condition on one source, over the stream's own names."""
-
-    def replace(node: exp.Expr) -> exp.Expr:
-        return column(scope.owners[node.name][1]) if isinstance(node, exp.Column) else node
-
-    return condition.copy().transform(replace)
 
 
 def _check_emit(select: Select) -> None:

@@ -1,7 +1,8 @@
 """A SELECT asked once: Spark SQL over what the streams hold, with every stream behind a safe name.
 
 All of Spark's queries are allowed (joins, subqueries, ORDER BY…), over streams of the catalog only.
-A SELECT with a WINDOW or a MERGE JOIN is planned as a standing query, to be run over what the stream holds.
+A SELECT with a WINDOW, a MERGE JOIN, SINCE or a join with the past is planned as a standing query, to be run over
+what the stream holds. Aggregates over part of an archive are a question of their own (`archives`).
 """
 
 from __future__ import annotations
@@ -14,10 +15,14 @@ from sqlglot import exp
 from anabranch import expressions
 from anabranch.errors import AnabranchError, did_you_mean
 from anabranch.schema import StreamSchema
+from anabranch.sql.archives import ArchiveQuestion, ArchiveUse, question_of, use_of
 from anabranch.sql.columns import Scope, conjuncts, joined, sql_of, without_own_functions
 from anabranch.sql.combinations import is_combination
 from anabranch.sql.hints import refuse_hints
+from anabranch.sql.history_answers import FRACTION
+from anabranch.sql.history_joins import is_history_join
 from anabranch.sql.plan import StandingPlan, plan_standing, refuse_emit, too_large
+from anabranch.sql.reducing import NONE_REGISTERED, Registered
 from anabranch.sql.safety import SESSION_NAMES, called, check_tree, spark_text
 from anabranch.sql.sources import Lookup, look_up, stream_name
 from anabranch.sql.tree import Select
@@ -27,7 +32,8 @@ from anabranch.sql.tree import Select
 class StreamUse:
     """What a one-time query needs of a stream: under which view name, which columns, which rows.
 
-    `columns` None means all. `filter` may be applied while reading; the query applies it again.
+    `columns` None means all. `filter` may be applied while reading; the query applies it again. With `archive` it is
+    read from there, and if that is reduced the view has a column `_fraction` more.
     """
 
     stream: str
@@ -35,16 +41,25 @@ class StreamUse:
     schema: StreamSchema
     columns: tuple[str, ...] | None
     filter: str | None = None
+    archive: ArchiveUse | None = None
+
+    def explain(self) -> dict[str, Any]:
+        said = {"stream": self.stream, "columns": self.columns or "all", "filter_pushed_to_read": self.filter}
+        return said if self.archive is None else {**said, **self.archive.explain()}
 
 
 @dataclass(frozen=True)
 class OncePlan:
-    """`sql` runs in Spark over the views of `streams`; or `standing` is run over what the stream holds."""
+    """`sql` runs in Spark over the views of `streams`; or `standing` is run over what the stream holds.
+
+    Or it is a `question` to an archive, answered with bounds.
+    """
 
     select: Select
     sql: str | None
     streams: tuple[StreamUse, ...] = ()
     standing: StandingPlan | None = None
+    question: ArchiveQuestion | None = None
 
     @property
     def ended(self) -> bool:
@@ -54,48 +69,63 @@ class OncePlan:
     def explain(self) -> dict[str, Any]:
         if self.standing is not None:
             return self.standing.explain()
-        uses = [
-            {"stream": use.stream, "columns": use.columns or "all", "filter_pushed_to_read": use.filter}
-            for use in self.streams
-        ]
-        return {"sql": self.sql, "streams": uses, "runs_in_spark_sql": True}
+        if self.question is not None:
+            return {"question": self.question.explain(), "runs_in_spark_sql": False}
+        return {"sql": self.sql, "streams": [use.explain() for use in self.streams], "runs_in_spark_sql": True}
 
 
-def plan_once(select: Select, lookup: Lookup) -> OncePlan:
-    """The plan of a SELECT that is asked once."""
-    if select.window is not None or select.pairs or select.merge is not None or is_combination(select):
-        return OncePlan(select, None, standing=plan_standing(select, lookup))
+def plan_once(select: Select, lookup: Lookup, reducers: Registered = NONE_REGISTERED) -> OncePlan:
+    """The plan of a SELECT that is asked once; `reducers` are the user's own."""
+    if (
+        select.window is not None
+        or select.pairs
+        or select.merge is not None
+        or select.since is not None
+        or is_combination(select)
+        or (is_history_join(select) and isinstance(select.tree, exp.Select))
+    ):
+        return OncePlan(select, None, standing=plan_standing(select, lookup, reducers))
     try:
-        return _plan(select, lookup)
+        return _plan(select, lookup, reducers)
     except RecursionError:
         raise too_large(select) from None
 
 
-def _plan(select: Select, lookup: Lookup) -> OncePlan:
+def _plan(select: Select, lookup: Lookup, reducers: Registered) -> OncePlan:
     check_tree(select, standing=False)
     refuse_emit(select)
     refuse_hints(select, "the query has no window")
+    question = question_of(select, lookup, reducers)
+    if question is not None:
+        return OncePlan(select, None, question=question)
     tree = without_own_functions(select.tree.copy())
-    tables = [table for table in tree.find_all(exp.Table) if not _is_cte(table)]
+    tables = [table for table in tree.find_all(exp.Table) if select.archive(table) is not None or not _is_cte(table)]
     schemas = {stream_name(table).lower(): look_up(select, table, lookup) for table in tables}
-    _check_columns(select, tree, list(schemas.values()))
-    uses: dict[str, StreamUse] = {}
+    reads = [_archive_use(select, table, lookup, reducers) for table in tables]
+    reduced = any(read is not None and read.reducer is not None for read in reads)
+    _check_columns(select, tree, list(schemas.values()), [FRACTION] if reduced else [])
+    uses: dict[tuple[str, ArchiveUse | None], StreamUse] = {}
     prefix = _unused_prefix(tree)
     filters = _Filters(select, tree, tables)
-    for table in tables:
+    for table, read in zip(tables, reads, strict=True):
         name = stream_name(table)
         schema = schemas[name.lower()]
-        if name.lower() not in uses:
-            view = f"{prefix}{len(uses)}"
-            uses[name.lower()] = StreamUse(name, view, schema, _columns_used(tree, schema), filters.of(table, schema))
-    for table in tables:
-        _replace(table, uses[stream_name(table).lower()].view)
+        if (name.lower(), read) not in uses:
+            view, columns = f"{prefix}{len(uses)}", _columns_used(tree, schema)
+            uses[name.lower(), read] = StreamUse(name, view, schema, columns, filters.of(table, schema), read)
+    for table, read in zip(tables, reads, strict=True):
+        _replace(table, uses[stream_name(table).lower(), read].view)
     try:
         return OncePlan(select, spark_text(tree), tuple(uses.values()))
     except AnabranchError as problem:
         if problem.line is not None:
             raise
         raise select.error(problem.name, problem.message, None, hint=problem.hint) from None
+
+
+def _archive_use(select: Select, table: exp.Table, lookup: Lookup, reducers: Registered) -> ArchiveUse | None:
+    archive = select.archive(table)
+    return None if archive is None else use_of(select, table, archive, lookup, reducers)
 
 
 def _is_cte(table: exp.Table) -> bool:
@@ -150,9 +180,9 @@ _GENERATED = ("col", "key", "value", "pos", "window", "session_window", "start",
 """Names Spark itself gives to columns."""
 
 
-def _check_columns(select: Select, tree: exp.Expr, schemas: list[StreamSchema]) -> None:
-    """Every name must be some column or alias of the query; Spark says the rest."""
-    columns = {name.lower() for schema in schemas for name in schema.names}
+def _check_columns(select: Select, tree: exp.Expr, schemas: list[StreamSchema], added: list[str]) -> None:
+    """Every name must be some column or alias of the query; Spark says the rest. `added` are beside the streams' own."""
+    columns = {name.lower() for schema in schemas for name in schema.names} | set(added)
     known = columns | set(_GENERATED)
     for alias in tree.find_all(exp.Alias, exp.TableAlias, exp.CTE, exp.Aliases, exp.PropertyEQ):
         known.update(part.name.lower() for part in alias.find_all(exp.Identifier) if part.parent is alias)

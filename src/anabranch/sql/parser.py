@@ -13,6 +13,14 @@ from typing import Literal
 from sqlglot.tokenizer_core import Token, TokenType
 
 from anabranch.errors import AnabranchError, did_you_mean
+from anabranch.sql.archive_statements import (
+    take_alter_archive,
+    take_alter_stream,
+    take_create_archive,
+    take_describe_archive,
+    take_drop_archive,
+    take_vacuum,
+)
 from anabranch.sql.create_stream import SOURCE_KINDS, take_clauses, take_columns
 from anabranch.sql.cursor import Cursor, word
 from anabranch.sql.query_parser import parse_select
@@ -28,6 +36,7 @@ from anabranch.sql.statements import (
     ExplainQuery,
     InsertInto,
     SelectOnce,
+    ShowArchives,
     ShowQueries,
     ShowStreams,
     StartQuery,
@@ -43,7 +52,6 @@ __all__ = ["is_complete", "parse"]
 
 LATER: dict[tuple[str, ...], str] = {
     ("CREATE", "SENSORS"): "declare a stream for each sensor with CREATE STREAM",
-    ("CREATE", "ARCHIVE"): "set how long a stream keeps its rows with RETAIN INTERVAL …",
     ("CREATE", "MATERIALIZED", "VIEW"): "write CREATE CONTINUOUS QUERY … AS SELECT …",
     ("CREATE", "TRIGGER"): "write CREATE CONTINUOUS QUERY … AS SELECT … WHERE … and subscribe to it",
 }
@@ -125,6 +133,8 @@ def _create(cursor: Cursor, source_kinds: Collection[str]) -> Statement:
         name = _take_new_name(cursor, "the query's name")
         cursor.expect("AS")
         return CreateQuery(name, _take_select(cursor), if_not_exists)
+    if cursor.words("ARCHIVE"):
+        return take_create_archive(cursor)
     if not cursor.words("STREAM"):
         raise _unknown(cursor, "CREATE")
     if_not_exists = cursor.words("IF", "NOT", "EXISTS")
@@ -204,12 +214,16 @@ def _show(cursor: Cursor) -> Statement:
         return ShowStreams()
     if cursor.words("QUERIES"):
         return ShowQueries()
+    if cursor.words("ARCHIVES"):
+        return ShowArchives()
     raise _unknown(cursor, "SHOW")
 
 
 def _describe(cursor: Cursor) -> Statement:
     kind: Literal["stream", "query"] | None = None
     if cursor.peek(1) is not None and not cursor.next_is(word(cursor.peek()), "."):
+        if cursor.words("ARCHIVE"):
+            return take_describe_archive(cursor)
         kind = "stream" if cursor.words("STREAM") else "query" if cursor.words("QUERY") else None
         if kind is None and cursor.next_is("CONTINUOUS", "QUERY"):
             cursor.words("CONTINUOUS", "QUERY")
@@ -228,6 +242,10 @@ def _start(cursor: Cursor) -> Statement:
 
 
 def _alter(cursor: Cursor) -> Statement:
+    if cursor.words("ARCHIVE"):
+        return take_alter_archive(cursor)
+    if cursor.words("STREAM"):
+        return take_alter_stream(cursor)
     cursor.expect("QUERY")
     name = _take_new_name(cursor, "the query's name")
     cursor.expect("REEVALUATE")
@@ -247,6 +265,8 @@ def _take_windows(cursor: Cursor) -> int:
 
 def _drop(cursor: Cursor) -> Statement:
     kind: Literal["stream", "query"]
+    if cursor.words("ARCHIVE"):
+        return take_drop_archive(cursor)
     if cursor.words("STREAM"):
         kind = "stream"
     elif cursor.words("QUERY") or cursor.words("CONTINUOUS", "QUERY"):
@@ -255,7 +275,7 @@ def _drop(cursor: Cursor) -> Statement:
         raise cursor.error_here(
             "NOT_IN_THE_LANGUAGE",
             f"DROP {word(cursor.peek())} is not available".replace("  ", " "),
-            hint="write DROP STREAM or DROP QUERY",
+            hint="write DROP STREAM, DROP QUERY or DROP ARCHIVE",
         )
     if_exists = cursor.words("IF", "EXISTS")
     return Drop(kind, _take_new_name(cursor, f"the {kind}'s name"), if_exists)
@@ -272,4 +292,5 @@ _READERS: dict[str, Callable[[Cursor], Statement]] = {
     "STOP": _stop,
     "START": _start,
     "DROP": _drop,
+    "VACUUM": take_vacuum,
 }

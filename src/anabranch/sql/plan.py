@@ -18,14 +18,18 @@ from anabranch.operators.window_changes import WindowChanges
 from anabranch.schema import StreamSchema
 from anabranch.sql.aggregate_functions import is_aggregate
 from anabranch.sql.aggregates import plan_aggregate
+from anabranch.sql.archives import refuse_archives
 from anabranch.sql.columns import Scope
 from anabranch.sql.combinations import is_combination, plan_combination
 from anabranch.sql.explain import as_json, as_text, plan_as_dict
 from anabranch.sql.hints import refuse_hints
+from anabranch.sql.history_joins import is_history_join, plan_history_join
 from anabranch.sql.join_aggregates import plan_join_aggregate
 from anabranch.sql.join_clauses import refuse_join_clauses
 from anabranch.sql.joins import plan_join, read_join
+from anabranch.sql.landmarks import plan_landmark
 from anabranch.sql.merges import plan_merge
+from anabranch.sql.reducing import NONE_REGISTERED, Registered
 from anabranch.sql.rows import plan_rows
 from anabranch.sql.safety import check_tree
 from anabranch.sql.sources import IN_WINDOWS, KEYWORDS, Lookup, plain_select, refuse_clauses, scope_of
@@ -67,10 +71,10 @@ class StandingPlan:
         return as_json(self.explain(inputs))
 
 
-def plan_standing(select: Select, lookup: Lookup) -> StandingPlan:
-    """The plan of a standing query, or a refusal that says what to add."""
+def plan_standing(select: Select, lookup: Lookup, reducers: Registered = NONE_REGISTERED) -> StandingPlan:
+    """The plan of a standing query, or a refusal that says what to add; `reducers` are the user's own."""
     try:
-        return _plan(select, lookup)
+        return _plan(select, lookup, reducers)
     except RecursionError:
         raise too_large(select) from None
 
@@ -81,8 +85,13 @@ def too_large(select: Select) -> SqlError:
     )
 
 
-def _plan(select: Select, lookup: Lookup) -> StandingPlan:
+def _plan(select: Select, lookup: Lookup, reducers: Registered) -> StandingPlan:
     check_tree(select, standing=True)
+    if is_history_join(select):
+        return _plan_history_join(select, lookup, reducers)
+    if select.since is not None:
+        return _plan_landmark(select, lookup, reducers)
+    refuse_archives(select)
     if select.merge is not None:
         return _plan_merge(select, lookup)
     if is_combination(select):
@@ -127,6 +136,18 @@ def _plan_merge(select: Select, lookup: Lookup) -> StandingPlan:
     plan = plan_merge(select, lookup)
     stream = plan.operator.sources[0][1]
     return StandingPlan(select, stream, plan.operator, plan.residual_sql, plan.schema, plan.time, None)
+
+
+def _plan_landmark(select: Select, lookup: Lookup, reducers: Registered) -> StandingPlan:
+    plan = plan_landmark(select, lookup, reducers)
+    operator = plan.operator
+    return StandingPlan(select, operator.stream, operator, None, plan.schema, plan.time, operator.filter)
+
+
+def _plan_history_join(select: Select, lookup: Lookup, reducers: Registered) -> StandingPlan:
+    plan = plan_history_join(select, lookup, reducers)
+    stream = plan.operator.inputs[0]
+    return StandingPlan(select, stream, plan.operator, plan.residual_sql, plan.schema, plan.time, plan.pushed)
 
 
 def _plan_combination(select: Select, lookup: Lookup) -> StandingPlan:

@@ -23,7 +23,10 @@ def parse_select(tokens: list[Token], text: str) -> Select:
     tree = _parse_tree(kept, text)
     window = next((side.window for side in clauses.sides if side.window is not None), None)
     source = text[tokens[0].start : tokens[-1].end + 1]
-    return Select(tree, window, source, text, tokens[0].start, clauses.sides, clauses.emit, clauses.inner)
+    return Select(
+        tree, window, source, text, tokens[0].start,
+        clauses.sides, clauses.emit, clauses.inner, clauses.archives, clauses.accuracy,
+    )  # fmt: skip
 
 
 class _Parser(SparkParser):

@@ -39,15 +39,27 @@ class RowPlan:
     pushed: str | None
 
 
+@dataclass(frozen=True)
+class RowAnswer:
+    """The columns an operator delivers, (name, SQL), with their time, and the Spark SQL behind it, if any."""
+
+    columns: tuple[tuple[str, str], ...]
+    operator_time: str
+    residual_sql: str | None
+    schema: StreamSchema | None
+    time: str
+
+
 def plan_rows(scope: Scope, tree: exp.Select) -> RowPlan:
     """The operator, and the Spark SQL behind it where Arrow cannot do an expression."""
-    outputs = _outputs(scope, tree)
-    stamp = next((out for out in outputs if _is_time(scope, out.value)), None)
-    if stamp is None:
-        stamp = Output(ARRIVAL_COLUMN, column(scope.schema.time), tree)
-        outputs.append(stamp)
-    check_names(scope, outputs, stamp)
-    time = stamp.name
+    filter_sql, rest = conditions_of(scope, tree)
+    found = answer_of_rows(scope, tree, rest)
+    operator = SelectOperator(scope.stream, found.columns, found.operator_time, filter_sql)
+    return RowPlan(operator, found.residual_sql, found.schema, found.time, filter_sql)
+
+
+def conditions_of(scope: Scope, tree: exp.Select) -> tuple[str | None, list[exp.Expr]]:
+    """The parts of WHERE that are applied while reading, and those that Arrow cannot evaluate."""
     where = tree.args.get("where")
     parts = conjuncts(scope.resolve(where.this)) if where is not None else []
     for part in parts:
@@ -55,24 +67,25 @@ def plan_rows(scope: Scope, tree: exp.Select) -> RowPlan:
     pushable = [part for part in parts if scope.can_compile(part)]
     rest = [part for part in parts if not any(part is each for each in pushable)]
     filter_tree = joined(pushable)
-    filter_sql = sql_of(filter_tree) if filter_tree is not None else None
+    return sql_of(filter_tree) if filter_tree is not None else None, rest
+
+
+def answer_of_rows(scope: Scope, tree: exp.Select, rest: list[exp.Expr]) -> RowAnswer:
+    """The select list, row by row; `rest` are conditions that are left to Spark SQL."""
+    outputs = _outputs(scope, tree)
+    stamp = next((out for out in outputs if _is_time(scope, out.value)), None)
+    if stamp is None:
+        stamp = Output(ARRIVAL_COLUMN, column(scope.schema.time), tree)
+        outputs.append(stamp)
+    check_names(scope, outputs, stamp)
     if rest or not all(scope.can_compile(out.value) for out in outputs):
-        operator, residual = _with_residual(scope, outputs, rest, filter_sql)
-        return RowPlan(operator, residual, None, time, filter_sql)
+        used = {each.name for tree in [*(out.value for out in outputs), *rest] for each in tree.find_all(exp.Column)}
+        raw = [name for name in scope.schema.names if name in used or name == scope.schema.time]
+        columns = tuple((name, sql_of(column(name))) for name in raw)
+        return RowAnswer(columns, scope.schema.time, spark_rest(outputs, rest), None, stamp.name)
     columns = tuple((out.name, sql_of(out.value)) for out in outputs)
-    operator = SelectOperator(scope.stream, columns, time, filter_sql)
-    return RowPlan(operator, None, answer_schema(scope, outputs, time, scope.schema.arrow), time, filter_sql)
-
-
-def _with_residual(
-    scope: Scope, outputs: list[Output], rest: list[exp.Expr], filter_sql: str | None
-) -> tuple[SelectOperator, str]:
-    used = {each.name for tree in [*(out.value for out in outputs), *rest] for each in tree.find_all(exp.Column)}
-    raw = [name for name in scope.schema.names if name in used or name == scope.schema.time]
-    operator = SelectOperator(
-        scope.stream, tuple((name, sql_of(column(name))) for name in raw), scope.schema.time, filter_sql
-    )
-    return operator, spark_rest(outputs, rest)
+    schema = answer_schema(scope, outputs, stamp.name, scope.schema.arrow)
+    return RowAnswer(columns, stamp.name, None, schema, stamp.name)
 
 
 def spark_rest(outputs: Sequence[Output], rest: list[exp.Expr]) -> str:

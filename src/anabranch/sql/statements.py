@@ -137,6 +137,75 @@ class Drop(Statement):
     if_exists: bool = False
 
 
+@dataclass(frozen=True)
+class AddColumn(Statement):
+    """One more column for a stream; `type` is its SQL type, and rows that are there have NULL in it."""
+
+    stream: str
+    column: str
+    type: str
+
+
+@dataclass(frozen=True)
+class CreateArchive(Statement):
+    """An archive of a stream; without `name` it is called as its layout is."""
+
+    stream: str
+    name: str | None
+    layout: str
+    by: str | None = None
+    every_us: int | None = None
+    group_by: tuple[str, ...] = ()
+    keep_us: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class AlterArchive(Statement):
+    """Exactly one of: a level (a reduction in percent) to add, one to drop, and how long rows are kept.
+
+    Here and in the statements below an archive without `name` is the only one of its stream.
+    """
+
+    stream: str
+    name: str | None
+    add_level: int | None = None
+    drop_level: int | None = None
+    keep_us: int | None = None
+
+
+@dataclass(frozen=True)
+class DropArchive(Statement):
+    """Removes an archive and all it holds; the stream stays."""
+
+    stream: str
+    name: str | None
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DescribeArchive(Statement):
+    """What an archive holds: rows, bytes, fractions, age."""
+
+    stream: str
+    name: str | None
+
+
+@dataclass(frozen=True)
+class VacuumArchive(Statement):
+    """Deletes files that the archive has not used for `retain_us`; None: as long as it does by itself."""
+
+    stream: str
+    name: str | None
+    retain_us: int | None = None
+
+
+@dataclass(frozen=True)
+class ShowArchives(Statement):
+    """All archives."""
+
+
 class Syntax(NamedTuple):
     """A line of the table of statements."""
 
@@ -174,11 +243,21 @@ STATEMENTS: tuple[Syntax, ...] = (
     ),
     Syntax(
         "SELECT",
-        "SELECT … FROM stream [, stream … | MERGE JOIN stream ON within(…) [WITH (…)]] "
+        "SELECT … FROM stream [, stream … | MERGE JOIN stream ON within(…) [WITH (…)] | "
+        "JOIN ARCHIVE stream LAST n INTERVAL … WITHIN INTERVAL … ON …] "
+        "[SINCE TIMESTAMP … [UNTIL TIMESTAMP …]] [REDUCE BY reducer(…)] "
         "[WINDOW = size [SLIDE step] | WINDOW(a, b) = size [AND …]] [WHERE …] "
         "[GROUP BY …] [HAVING …] [ORDER BY …] [LIMIT n] [WITH (memory = size, shed = 'random')] "
-        "[EMIT CHANGES | EMIT FINAL | EMIT IN ORDER | EMIT EVERY INTERVAL …]",
+        "[EMIT CHANGES | EMIT FINAL | EMIT IN ORDER | EMIT EVERY INTERVAL …] [WITH CONFIDENCE n PERCENT]",
         "asks once, over what the streams hold; without WINDOW and MERGE all of Spark SQL's queries are allowed",
+        SelectOnce,
+    ),
+    Syntax(
+        "SELECT FROM ARCHIVE",
+        "SELECT … FROM ARCHIVE [name ON] stream [[AS] alias] [BETWEEN time AND time] [REDUCE BY reducer(…)] … "
+        "[WITH ERROR n PERCENT [CONFIDENCE n PERCENT] | WITHIN n MILLISECONDS [CONFIDENCE n PERCENT] | "
+        "WITH CONFIDENCE n PERCENT]",
+        "asks once, over what an archive holds, in full or reduced and then with bounds",
         SelectOnce,
     ),
     Syntax("SUBSCRIBE TO", "SUBSCRIBE TO query [FROM number]", "shows answers as they come", Subscribe),
@@ -200,5 +279,43 @@ STATEMENTS: tuple[Syntax, ...] = (
         AlterQuery,
     ),
     Syntax("DROP", "DROP STREAM | QUERY [IF EXISTS] name", "removes a stream or query and all it holds", Drop),
+    Syntax(
+        "ALTER STREAM",
+        "ALTER STREAM stream ADD COLUMN name TYPE",
+        "one more column; rows that are there have NULL in it",
+        AddColumn,
+    ),
+    Syntax(
+        "CREATE ARCHIVE",
+        "CREATE ARCHIVE [IF NOT EXISTS] [name] ON stream USING layout [BY column] "
+        "[EVERY INTERVAL … [GROUP BY column, …]] [KEEP INTERVAL …] [OPTIONS (key value, …)]",
+        "keeps the past of a stream on disk, laid out so that part of it can be read for part of the cost",
+        CreateArchive,
+    ),
+    Syntax(
+        "ALTER ARCHIVE",
+        "ALTER ARCHIVE [name] ON stream ADD LEVEL n PERCENT | DROP LEVEL n PERCENT | KEEP INTERVAL …",
+        "adds or removes a smaller copy, or says how long rows are kept",
+        AlterArchive,
+    ),
+    Syntax(
+        "DROP ARCHIVE",
+        "DROP ARCHIVE [IF EXISTS] [name] ON stream",
+        "removes an archive and all it holds; the stream stays",
+        DropArchive,
+    ),
+    Syntax(
+        "DESCRIBE ARCHIVE",
+        "DESCRIBE ARCHIVE [name] ON stream",
+        "the layout, rows, bytes, fractions and age of an archive",
+        DescribeArchive,
+    ),
+    Syntax("SHOW ARCHIVES", "SHOW ARCHIVES", "lists the archives", ShowArchives),
+    Syntax(
+        "VACUUM ARCHIVE",
+        "VACUUM ARCHIVE [name] ON stream [RETAIN INTERVAL …]",
+        "deletes files that the archive no longer uses",
+        VacuumArchive,
+    ),
 )
 """Every statement of the language; the documentation and the shell's help are made from it."""

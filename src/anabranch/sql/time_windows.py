@@ -21,8 +21,8 @@ _UNEVEN = {"months": ("MONTH", "MON", "MM"), "quarters": ("QUARTER",), "years": 
 
 def window_of(scope: Scope, key: exp.Expr) -> Window | None:
     """The window a GROUP BY key stands for, or None for an ordinary key."""
-    if scope.is_join:
-        return None  # The period of EMIT EVERY is the window there.
+    if scope.is_join or not scope.has_windows:
+        return None  # The period of EMIT EVERY is the window there, if there is one.
     name = called(key)
     if name in OWN_FUNCTIONS:
         if len(key.expressions) != 1 or not _is_time(scope, key.expressions[0]):

@@ -9,6 +9,7 @@ from typing import Literal
 from sqlglot import exp
 
 from anabranch.errors import SqlError
+from anabranch.sql.archive_tree import Accuracy, ArchiveTable, Since
 from anabranch.sql.intervals import format_us
 from anabranch.sql.tokens import error_at
 
@@ -110,6 +111,7 @@ class Side:
     pairs: tuple[Pair, ...] = ()
     shedding: Shedding | None = None
     merge: Merging | None = None
+    since: Since | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -129,9 +131,9 @@ class Inner:
 class Select:
     """A query's tree without our clauses, those clauses, and the text it came from.
 
-    `window` is the first there is; a set operation has one in each of its `sides`. `source` is the
-    query's own text, `text` the whole text it stands in, so that errors found later still point at
-    the place the user sees.
+    `window` is the first there is; a set operation has one in each of its `sides`. `archives` are the
+    tables that are read from an archive, wherever they stand. `source` is the query's own text, `text` the
+    whole text it stands in, so that errors found later still point at the place the user sees.
     """
 
     tree: exp.Expr
@@ -142,6 +144,8 @@ class Select:
     sides: tuple[Side, ...] = ()
     emit: Emit | None = None
     inner: tuple[Inner, ...] = ()
+    archives: tuple[ArchiveTable, ...] = ()
+    accuracy: Accuracy | None = None
 
     @property
     def hints(self) -> tuple[Hint, ...]:
@@ -158,6 +162,15 @@ class Select:
     @property
     def merge(self) -> Merging | None:
         return next((side.merge for side in self.sides if side.merge is not None), None)
+
+    @property
+    def since(self) -> Since | None:
+        return next((side.since for side in self.sides if side.since is not None), None)
+
+    def archive(self, table: exp.Table) -> ArchiveTable | None:
+        """What says that a table is read from an archive."""
+        start = start_of(table)
+        return next((each for each in self.archives if each.table == start), None)
 
     @property
     def every(self) -> int | None:

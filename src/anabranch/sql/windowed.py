@@ -34,7 +34,7 @@ def type_in_window(scope: Scope, value: exp.Expr, written: exp.Expr, schema: pa.
     except NotEvaluable as problem:
         raise scope.select.error(
             "EXPRESSION_NOT_EVALUABLE_IN_WINDOW",
-            f"{sql_of(value)} cannot be computed inside a window",
+            f"{sql_of(value)} cannot be computed {scope.inside}",
             written,
             detail=str(problem) or None,
             hint="put the expression in a CREATE STREAM … AS SELECT … first and read that stream",

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pyarrow as pa
 
@@ -23,7 +23,7 @@ from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.offset import MIN_TIME, Offset
 from anabranch.log.stream import StreamInfo
 from anabranch.operators import operator_from_json
-from anabranch.operators.base import Floor, Inputs, LogReader, Offsets, Operator, Work
+from anabranch.operators.base import Floor, HistoryLog, Inputs, LogReader, Offsets, Operator, Piece, Work
 from anabranch.operators.live import forget_all
 from anabranch.schema import StreamSchema
 from anabranch.settings import Settings
@@ -241,6 +241,28 @@ class _Guarded:
 
     def first_row(self) -> int:
         return self._reader.first_row()
+
+    def first_logged_row(self) -> int:
+        return self._reader.first_logged_row()
+
+    # What is archived stays, whatever an operator says that it needs of the log.
+
+    @property
+    def seed(self) -> int:
+        return self._history.seed
+
+    def read_sample(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> pa.Table:
+        return self._history.read_sample(start, end, columns, keep, by)
+
+    def sample_bytes(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> int:
+        return self._history.sample_bytes(start, end, columns, keep, by)
+
+    def pieces(self, start: int, end: int) -> list[Piece]:
+        return self._history.pieces(start, end)
+
+    @property
+    def _history(self) -> HistoryLog:
+        return cast(HistoryLog, self._reader)
 
 
 class Workers:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from anabranch.operators.base import MIN_TIME, Offset
+from anabranch.kernels.sampling import key_lots, kept, lots_between
+from anabranch.operators.base import MIN_TIME, Offset, Piece
 from anabranch.schema import StreamSchema
 
 
@@ -68,3 +69,25 @@ class MemoryLog:
 
     def first_row(self) -> int:
         return 0
+
+    def first_logged_row(self) -> int:
+        return 0
+
+    @property
+    def seed(self) -> int:
+        return 0
+
+    def read_sample(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> pa.Table:
+        rows = self._table.slice(start, max(end - start, 0))
+        drawn = lots_between(start, start + rows.num_rows, self.seed) if by is None else key_lots(rows.column(by), 0)
+        numbers = pa.array(np.arange(start, start + rows.num_rows))
+        return rows.select(columns).add_column(0, "_row", numbers).filter(pa.array(kept(drawn, keep)))
+
+    def sample_bytes(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> int:
+        return int(self.read(start, end, columns).nbytes)
+
+    def pieces(self, start: int, end: int) -> list[Piece]:
+        """All in one; a test may want them smaller."""
+        if start >= end:
+            return []
+        return [Piece(start, end, int(self._times[start]), int(self._times[end - 1]))]

@@ -1,0 +1,220 @@
+"""Reading an archive: all rows in order, or those that a reduced read keeps, for as few bytes as its layout allows."""
+
+from __future__ import annotations
+
+import bisect
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.archive.declaration import ROW, ArchiveInfo
+from anabranch.archive.files import RunFile, by_number, table_schema
+from anabranch.archive.layouts import COPY, PRIMARY, Choice, Layout, layout_of
+from anabranch.archive.marks import mark
+from anabranch.archive.runs import Run
+from anabranch.archive.table import RunTable
+from anabranch.kernels.sampling import kept, key_lots, lots
+from anabranch.kernels.values import integers
+from anabranch.log.offset import Piece
+from anabranch.log.storage import Storage
+
+_KEPT_RUNS = 3
+"""Whole runs that were just put in order: a scan in slices comes back to them."""
+
+
+class ArchiveReader:
+    """The rows of one archive. `refresh` says what is there; reading may be done by several threads."""
+
+    def __init__(self, storage: Storage, info: ArchiveInfo, schema: pa.Schema, time_column: str) -> None:
+        self.info = info
+        self.bytes_read = 0
+        """Bytes of files that were read, footers included."""
+        self.storage = storage
+        self._schema = table_schema(schema)
+        self._time_column = time_column
+        self._tables: dict[str, RunTable] = {}
+        self._copies: dict[str, dict[int, Run]] = {}
+        self._layout: Layout = layout_of(info, time_column, storage)
+        self._mutex = threading.RLock()
+        self._whole: OrderedDict[tuple[str, tuple[str, ...]], pa.Table] = OrderedDict()
+        self.refresh()
+
+    @property
+    def layout(self) -> Layout:
+        return self._layout
+
+    def refresh(self) -> None:
+        """Look what is archived by now."""
+        with self._mutex:
+            self._layout = layout_of(self.info, self._time_column, self.storage)
+            for name in self._layout.tables():
+                table = self._tables.get(name)
+                if table is None:
+                    table = RunTable(self.storage.child(name))
+                    if not table.exists():
+                        continue
+                    self._tables[name] = table
+                table.refresh()
+                if name != PRIMARY:
+                    self._copies[name] = {run.first: run for run in table.runs}
+            for gone in self._copies.keys() - set(self._layout.tables()):
+                del self._copies[gone], self._tables[gone]
+
+    def tables(self) -> dict[str, RunTable]:
+        return self._tables
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs of all rows."""
+        table = self._tables.get(PRIMARY)
+        return table.runs if table is not None else []
+
+    @property
+    def first(self) -> int:
+        return self.runs[0].first if self.runs else self.end
+
+    @property
+    def end(self) -> int:
+        """Up to which row the stream is archived."""
+        table = self._tables.get(PRIMARY)
+        return self.info.first_row if table is None or table.end is None else table.end
+
+    def _between(self, start: int, end: int) -> list[Run]:
+        runs = self.runs
+        at = max(bisect.bisect_right(runs, start, key=lambda r: r.first) - 1, 0)
+        found = []
+        for run in runs[at:]:
+            if run.first >= end:
+                break
+            if run.end > start:
+                found.append(run)
+        return found
+
+    def pieces(self, start: int, end: int) -> list[Piece]:
+        """The runs between two rows, cut to them."""
+        return [
+            Piece(max(run.first, start), min(run.end, end), run.time_first, run.time_last)
+            for run in self._between(start, end)
+        ]
+
+    # -- all rows ----------------------------------------------------------------------------------
+
+    def read(self, start: int, end: int, columns: Sequence[str]) -> pa.Table:
+        """Rows numbered start ≤ n < end, in order."""
+        return self._gone_once(lambda: self._read(start, end, columns))
+
+    def _read(self, start: int, end: int, columns: Sequence[str]) -> pa.Table:
+        pieces = []
+        for run in self._between(start, end):
+            low, high = max(start, run.first), min(end, run.end)
+            pieces.append(self._whole_run(run, columns).slice(low - run.first, high - low))
+        schema = pa.schema([self._schema.field(name) for name in columns])
+        return pa.concat_tables(pieces) if pieces else schema.empty_table()
+
+    def _whole_run(self, run: Run, columns: Sequence[str]) -> pa.Table:
+        key = (run.path, tuple(columns))
+        with self._mutex:
+            if key in self._whole:
+                self._whole.move_to_end(key)
+                return self._whole[key]
+        rows = self._blocks(Choice(PRIMARY, run, run.blocks), run.first, run.end, columns)
+        rows = rows.select(list(columns))
+        with self._mutex:
+            self._whole[key] = rows
+            if len(self._whole) > _KEPT_RUNS:
+                self._whole.popitem(last=False)
+        return rows
+
+    def _blocks(self, choice: Choice, low: int, high: int, columns: Sequence[str]) -> pa.Table:
+        """Rows of blocks in order, with their numbers in a first column."""
+        file = RunFile(self.storage.child(choice.table), choice.run)
+        groups = file.groups(choice.blocks)
+        if self._layout.in_order(choice.table) and (low > choice.run.first or high < choice.run.end):
+            groups = file.span(groups, low, high)
+        wanted = [ROW, *(name for name in columns if name != ROW)]
+        table = file.read(groups, wanted, self._schema)
+        with self._mutex:
+            self.bytes_read += file.bytes_read
+        return by_number(table, choice.run)
+
+    # -- reduced reads -----------------------------------------------------------------------------
+
+    def read_sample(self, start: int, end: int, columns: Sequence[str], keep: float, by: str | None = None) -> pa.Table:
+        """Those of the rows start ≤ n < end that a reduced read keeps, with their numbers in a first column."""
+        return self._gone_once(lambda: self._read_sample(start, end, columns, keep, by))
+
+    def _read_sample(self, start: int, end: int, columns: Sequence[str], keep: float, by: str | None) -> pa.Table:
+        wanted = list(dict.fromkeys([*columns, *([by] if by is not None else [])]))
+        runs = self._between(start, end)
+        parts, taken = [], []
+        for run in runs:
+            choice = self._choose(run, keep, by)
+            taken.append(choice.table)
+            if choice.blocks:
+                parts.append(self._kept(choice, max(start, run.first), min(end, run.end), wanted, keep, by))
+        if self._layout.name == "on_read_modify" and by is None and keep < 1 and runs:
+            self._mark(runs, taken, keep)
+        schema = pa.schema([self._schema.field(name) for name in (ROW, *columns)])
+        return pa.concat_tables([part.select(schema.names) for part in parts]) if parts else schema.empty_table()
+
+    def _choose(self, run: Run, keep: float, by: str | None) -> Choice:
+        if keep <= 0:
+            return Choice(PRIMARY, run, 0)
+        return self._layout.choose(run, keep, by, self._copies)
+
+    def _kept(
+        self, choice: Choice, low: int, high: int, columns: Sequence[str], keep: float, by: str | None
+    ) -> pa.Table:
+        rows = self._blocks(choice, low, high, columns)
+        numbers = integers(rows.column(ROW))
+        chosen = np.ones(len(numbers), bool)
+        if low > choice.run.first or high < choice.run.end:
+            chosen &= (numbers >= low) & (numbers < high)
+        if keep < 1:
+            drawn = lots(numbers, self.info.seed) if by is None else key_lots(rows.column(by), self.info.seed)
+            chosen &= kept(drawn, keep)
+        return rows if chosen.all() else rows.filter(pa.array(chosen))
+
+    def _mark(self, runs: Sequence[Run], taken: Sequence[str], keep: float) -> None:
+        """Rows that this read left out are dead from now on, except where the copy had too little."""
+        from_copy = sum(table == COPY for table in taken)
+        missed = len(taken) - from_copy if COPY in self._copies else 0
+        marked = [run.first for run, table in zip(runs, taken, strict=True) if table == COPY or not missed]
+        mark(self.storage, marked, keep, from_copy=from_copy, from_original=missed)
+
+    def sample_bytes(self, start: int, end: int, columns: Sequence[str], keep: float, by: str | None = None) -> int:
+        """About how many bytes a reduced read touches: from the sizes of files, without opening any."""
+        total = 0.0
+        share = (len(columns) + 1) / len(self._schema)
+        for run in self._between(start, end):
+            choice = self._choose(run, keep, by)
+            part = 1.0
+            if self._layout.in_order(choice.table):
+                part = (min(end, run.end) - max(start, run.first)) / run.rows
+            total += choice.run.size * share * part * choice.blocks / max(choice.run.blocks, 1)
+        return int(total)
+
+    # -- times -------------------------------------------------------------------------------------
+
+    def row_at_time(self, time: int) -> int:
+        """The first archived row whose time is at least `time`, else `end`."""
+        runs = self.runs
+        at = bisect.bisect_left(runs, time, key=lambda r: r.time_last)
+        if at == len(runs):
+            return self.end
+        run = runs[at]
+        if run.time_first >= time:
+            return run.first
+        times = integers(self.read(run.first, run.end, [self._time_column]).column(0))
+        return run.first + int(np.searchsorted(times, time, side="left"))
+
+    def _gone_once(self, read: Callable[[], pa.Table]) -> pa.Table:
+        """A file that the vacuumer or compactor took away meanwhile is looked up again."""
+        try:
+            return read()
+        except FileNotFoundError:
+            self.refresh()
+            return read()

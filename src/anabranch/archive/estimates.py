@@ -1,0 +1,124 @@
+"""What the whole is, as far as part of its rows can tell: values with bounds at a confidence.
+
+Inside a stratum the rows read are a simple random sample without replacement of those there (`kernels.sampling`),
+so the textbook holds (W. G. Cochran, *Sampling Techniques*, 3rd ed. 1977, chapters 2, 5, 6 and 9): totals by
+stratum with finite population correction, rows outside the group or filter counted as zero, averages as ratios of
+totals, keys as clusters. How far bounds reach on either side is said in `bounds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anabranch.archive.bounds import bounds, count_bounds
+from anabranch.archive.strata import STRATUM
+from anabranch.archive.sums import Sums, sums_of, together
+from anabranch.archive.variance import Design, design_of
+from anabranch.kernels.groups import encode
+from anabranch.kernels.moments import Powers, Spread, spread, totals
+
+__all__ = ["STRATUM", "Estimates", "Sums", "estimates", "sums_of", "together"]
+
+Floats = NDArray[np.float64]
+Bounded = tuple[pa.Array, pa.Array, pa.Array]
+"""Value, low and high, one entry per group."""
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """For each group and function a value and its bounds, and how much was read for it."""
+
+    groups: list[pa.Array]
+    """The key columns, one entry per group, in order of the keys."""
+    columns: list[Bounded]
+    """Doubles, NULL where there is no value or nothing can be said; min and max in the type of their column."""
+    rows_read: int
+    rows_there: int
+
+    @property
+    def fraction(self) -> float:
+        """Rows read of those there."""
+        return self.rows_read / self.rows_there if self.rows_there else 1.0
+
+
+def estimates(sums: Sums, functions: Sequence[str], confidence: float = 0.95) -> Estimates:
+    """The answer to each function over the whole, from the sums of a part.
+
+    `confidence` is the share of such answers whose bounds hold the truth, e.g. 0.95.
+    """
+    sums = sums.collapsed()
+    design = design_of(sums)
+    columns = [_column(sums, design, i, function, confidence) for i, function in enumerate(functions)]
+    if not sums.keys:
+        return Estimates([], columns, sums.rows_read, sums.rows_there)
+    coded = encode(list(sums.keys), sums.groups)
+    order = pa.array(np.argsort(coded.ranks()[coded.codes]))
+    sorted_columns = [(v.take(order), low.take(order), high.take(order)) for v, low, high in columns]
+    return Estimates([key.take(order) for key in sums.keys], sorted_columns, sums.rows_read, sums.rows_there)
+
+
+def _column(sums: Sums, design: Design, i: int, function: str, confidence: float) -> Bounded:
+    kept = sums.extremes[i]
+    if kept is not None:
+        return _one_sided(function, kept.by_group(), design.exact)
+    powers = sums.powers[i]
+    if function == "count":
+        if powers is None and sums.whole and not design.open:
+            there = np.full(sums.groups, float(sums.rows_there))
+            return _arrays(there, there, there, there >= 0)
+        return _count(design, sums.cells.rows if powers is None else powers.number, confidence)
+    assert powers is not None, f"{function} needs a value"
+    return (_average if function == "avg" else _sum)(design, powers, confidence)
+
+
+def _count(design: Design, rows: NDArray[np.int64], confidence: float) -> Bounded:
+    """E. B. Wilson's bounds (1927) with the variance of the strata; what was seen is there for certain."""
+    ones = Spread((rows > 0).astype(np.float64), np.zeros(len(rows)), np.zeros(len(rows)))
+    found = design.spreads(rows, ones)
+    found = found._replace(slope=design.count_slope(rows, found))
+    low, high = count_bounds(found, confidence)
+    seen = design.by_group(rows)
+    high = np.minimum(high, design.most(seen))
+    return _arrays(found.value, np.maximum(low, seen), high, found.value >= 0)
+
+
+def _sum(design: Design, powers: Powers, confidence: float) -> Bounded:
+    found = design.spreads(powers.number, spread(powers), totals(powers))
+    low, high = bounds(found, confidence, found.sampled)
+    unknown = (found.sampled == 0) & (not design.exact)
+    return _arrays(found.value, low, high, design.by_group(powers.number) > 0, unknown)
+
+
+def _average(design: Design, powers: Powers, confidence: float) -> Bounded:
+    """The ratio R of two totals, which varies as the total of y − R does."""
+    centre = spread(powers)
+    count = design.spreads(powers.number, Spread(np.ones(len(powers.number)), centre.mean * 0, centre.mean * 0)).value
+    there = count > 0
+    total = design.spreads(powers.number, centre, totals(powers)).value
+    ratio = np.divide(total, count, out=np.zeros_like(total), where=there)
+    off = centre._replace(mean=centre.mean - ratio[design.group])
+    found = design.spreads(powers.number, off).times(np.divide(1.0, count, out=np.zeros_like(count), where=there))
+    found = found._replace(value=ratio, variance=found.variance * design.lost(found.sampled)).as_of_few()
+    low, high = bounds(found, confidence, found.sampled - 1)
+    unknown = (found.sampled < 2) & (not design.exact)
+    return _arrays(ratio, low, high, there, unknown)
+
+
+def _one_sided(function: str, values: pa.Array, exact: bool) -> Bounded:
+    nothing = pa.nulls(len(values), values.type)
+    if exact:
+        return values, values, values
+    return (values, nothing, values) if function == "min" else (values, values, nothing)
+
+
+def _arrays(
+    value: Floats, low: Floats, high: Floats, there: NDArray[np.bool_], unknown: NDArray[np.bool_] | None = None
+) -> Bounded:
+    absent = ~there
+    hidden = absent if unknown is None else absent | unknown
+    return pa.array(value, mask=absent), pa.array(low, mask=hidden), pa.array(high, mask=hidden)

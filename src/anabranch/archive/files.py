@@ -1,0 +1,200 @@
+"""Parquet files of runs: blocks as row groups, and reading some of them.
+
+Numbers and times are packed as differences, which sorted ones make small. Bytes that are read are
+counted here, since nobody else sees them.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from anabranch.archive.declaration import ROW
+from anabranch.archive.runs import Run, run_name
+from anabranch.archive.table import Written, statistics
+from anabranch.kernels.values import integers
+from anabranch.log.storage import Storage
+
+_BLOCKS = b"anabranch.blocks"
+_KEPT_FOOTERS = 4096
+
+
+def table_schema(stream: pa.Schema) -> pa.Schema:
+    """The columns of an archive's table: those of the stream, and the number of each row."""
+    return stream.append(pa.field(ROW, pa.int64()))
+
+
+# -- writing ---------------------------------------------------------------------------------------
+
+
+def write_run(
+    storage: Storage,
+    blocks: Sequence[pa.Table],
+    numbers: Sequence[int],
+    *,
+    rows: range,
+    of: int,
+    rate: float,
+    time_column: str,
+    compression: str,
+) -> Written:
+    """Write the blocks of a run, those numbered `numbers` of `of`, as row groups of one file."""
+    schema = blocks[0].schema
+    times = [integers(block.column(time_column)) for block in blocks if block.num_rows]
+    low, high = (min(int(t[0]) for t in times), max(int(t[-1]) for t in times)) if times else (0, 0)
+    metadata = {} if len(numbers) == of else {_BLOCKS: json.dumps(list(numbers)).encode()}
+    schema = schema.with_metadata(metadata)
+
+    def write(sink: Any) -> None:
+        with pq.ParquetWriter(sink, schema, **_encodings(schema, compression)) as out:
+            for block in blocks:
+                out.write_table(block, row_group_size=max(block.num_rows, 1))
+
+    sizes: list[int] = []
+
+    def name(size: int) -> str:
+        sizes.append(size)
+        return run_name(rows.start, len(rows), of, rate, (low, high))
+
+    path = storage.write(write, name)
+    records = sum(block.num_rows for block in blocks)
+    return Written(path, sizes[0], records, _statistics(blocks, records, time_column))
+
+
+def _encodings(schema: pa.Schema, compression: str) -> dict[str, Any]:
+    packed = {
+        field.name: "DELTA_BINARY_PACKED"
+        for field in schema
+        if pa.types.is_integer(field.type) or pa.types.is_timestamp(field.type) or pa.types.is_date(field.type)
+    }
+    words = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
+    level = {"compression_level": 1} if compression == "zstd" else {}
+    return {"compression": compression, "use_dictionary": words, "column_encoding": packed, **level}
+
+
+def _statistics(blocks: Sequence[pa.Table], records: int, time_column: str) -> str:
+    """Least and most of the time and of plain numbers, so that other readers can pass files over."""
+    least: dict[str, Any] = {}
+    most: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    for field in blocks[0].schema if records else ():
+        nulls[field.name] = sum(block.column(field.name).null_count for block in blocks)
+        if field.name not in (ROW, time_column) and not pa.types.is_integer(field.type):
+            continue
+        ends = [pc.min_max(block.column(field.name)).as_py() for block in blocks if block.num_rows]
+        lows, highs = ([e[k] for e in ends if e[k] is not None] for k in ("min", "max"))
+        if lows:
+            least[field.name], most[field.name] = _plain(min(lows)), _plain(max(highs))
+    return statistics(records, least, most, nulls)
+
+
+def _plain(value: Any) -> Any:
+    """A value as Delta writes it in JSON."""
+    return value if isinstance(value, int) else value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+class Footers:
+    """The footers of files that were opened, so that the next look costs nothing; files never change."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, pq.FileMetaData] = OrderedDict()
+        self._mutex = threading.Lock()
+
+    def get(self, path: str) -> pq.FileMetaData | None:
+        with self._mutex:
+            found = self._kept.get(path)
+            if found is not None:
+                self._kept.move_to_end(path)
+            return found
+
+    def put(self, path: str, footer: pq.FileMetaData) -> None:
+        with self._mutex:
+            self._kept[path] = footer
+            if len(self._kept) > _KEPT_FOOTERS:
+                self._kept.popitem(last=False)
+
+
+FOOTERS = Footers()
+
+
+class RunFile:
+    """A file of a run, open for reading some of its blocks."""
+
+    def __init__(self, storage: Storage, run: Run) -> None:
+        path = storage.full(run.path)
+        footer = FOOTERS.get(path)
+        self._file = pq.ParquetFile(storage.open_file(run.path), metadata=footer)
+        self.bytes_read = 0
+        if footer is None:
+            FOOTERS.put(path, self._file.metadata)
+            self.bytes_read += self._file.metadata.serialized_size + 8
+        self._run = run
+
+    def groups(self, blocks: int) -> list[int]:
+        """The row groups that hold the blocks numbered below `blocks`."""
+        metadata = self._file.metadata
+        named = (metadata.metadata or {}).get(_BLOCKS)
+        numbers = range(metadata.num_row_groups) if named is None else json.loads(named)
+        return [group for group, number in enumerate(numbers) if number < blocks]
+
+    def read(self, groups: Sequence[int], columns: Sequence[str], schema: pa.Schema) -> pa.Table:
+        """Those columns of the row groups; columns that are younger than the file are NULL."""
+        there = [name for name in columns if name in self._file.schema_arrow.names]
+        self.bytes_read += self.size(groups, there)
+        table = self._file.read_row_groups(list(groups), columns=there or [ROW], use_threads=False)
+        arrays = [
+            table.column(name).cast(schema.field(name).type)
+            if name in there
+            else pa.chunked_array([pa.nulls(table.num_rows, schema.field(name).type)])
+            for name in columns
+        ]
+        return pa.table(arrays, schema=pa.schema([schema.field(name) for name in columns]))
+
+    def size(self, groups: Sequence[int], columns: Sequence[str]) -> int:
+        """The bytes of those columns in the file."""
+        metadata = self._file.metadata
+        wanted = set(columns)
+        total = 0
+        if not groups:
+            return 0
+        first = metadata.row_group(groups[0])
+        chosen = [i for i in range(first.num_columns) if first.column(i).path_in_schema.split(".")[0] in wanted]
+        for group in groups:
+            row_group = metadata.row_group(group)
+            total += sum(row_group.column(i).total_compressed_size for i in chosen)
+        return total
+
+    def span(self, groups: Sequence[int], low: int, high: int) -> list[int]:
+        """Those of the row groups whose rows may be numbered low ≤ n < high; for files in the order of rows."""
+        metadata = self._file.metadata
+        at = self._file.schema_arrow.names.index(ROW)
+        chosen = []
+        for group in groups:
+            stats = metadata.row_group(group).column(at).statistics
+            if stats is None or not stats.has_min_max or (stats.min < high and stats.max >= low):
+                chosen.append(group)
+        return chosen
+
+
+def by_number(table: pa.Table, run: Run) -> pa.Table:
+    """The rows in the order of their numbers."""
+    numbers = integers(table.column(ROW))
+    if len(numbers) < 2 or bool(np.all(numbers[1:] > numbers[:-1])):
+        return table
+    if len(numbers) == run.rows:  # all of them: each has its place
+        order = np.empty(len(numbers), np.int64)
+        order[numbers - run.first] = np.arange(len(numbers))
+    else:
+        order = np.argsort(numbers, kind="stable")
+    return table.combine_chunks().take(pa.array(order))

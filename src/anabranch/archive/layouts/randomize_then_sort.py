@@ -1,0 +1,61 @@
+"""Rows dealt at random to the blocks of a run, each block in the order of time (RandomizeThenSort, §4.1.3).
+
+Block b of R holds the rows whose lots fall into the b-th R-th, so a reduced read takes the first ⌈R·f⌉ blocks
+of each run and merges them back into order. With BY, lots are drawn by the value of a column: a reduced
+read of whole keys takes some blocks, and one of rows takes all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.archive.declaration import ROW
+from anabranch.archive.files import write_run
+from anabranch.archive.layouts.base import PRIMARY, Choice, Layout
+from anabranch.archive.runs import Run
+from anabranch.archive.table import Written
+from anabranch.kernels.dealing import dealt
+from anabranch.kernels.sampling import blocks_for, blocks_of, key_lots, lots
+from anabranch.kernels.values import integers
+from anabranch.log.storage import Storage
+
+LEAST_ROWS = 64
+"""A block has about this many rows at least: a small run has fewer blocks."""
+
+
+@dataclass(frozen=True)
+class RandomizeThenSort(Layout):
+    """One table, whose runs are files and whose blocks are row groups."""
+
+    name: ClassVar[str] = "randomize_then_sort"
+
+    def write_run(self, storage: Storage, table: str, rows: pa.Table, numbers: range, rate: float) -> Written:
+        rows = rows.combine_chunks()
+        seed, by = self.info.seed, self.info.by
+        drawn = lots(integers(rows.column(ROW)), seed) if by is None else key_lots(rows.column(by), seed)
+        blocks = max(1, min(self.info.blocks, rows.num_rows // LEAST_ROWS))
+        order, starts = dealt(blocks_of(drawn, blocks), blocks)
+        together = rows.take(pa.array(order)) if blocks > 1 else rows
+        filled = np.flatnonzero(np.diff(starts)).tolist()
+        return write_run(
+            storage.child(table),
+            [together.slice(int(starts[b]), int(starts[b + 1] - starts[b])) for b in filled],
+            filled,
+            rows=numbers,
+            of=blocks,
+            rate=rate,
+            time_column=self.time_column,
+            compression=self.info.compression,
+        )
+
+    def choose(self, run: Run, keep: float, by: str | None, copies: Mapping[str, Mapping[int, Run]]) -> Choice:
+        same = by == self.info.by
+        return Choice(PRIMARY, run, blocks_for(keep, run.blocks) if same else run.blocks)
+
+    def in_order(self, table: str) -> bool:
+        return False

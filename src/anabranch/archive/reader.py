@@ -1,0 +1,189 @@
+"""A stream's whole life as one log: what is archived, and what is still in its segments.
+
+Rows have the same numbers in both, so there is neither a gap nor a row twice where the one ends and the
+other begins, and whether a row comes from here or there makes no difference to anyone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.archive.archived import ArchiveReader
+from anabranch.archive.declaration import ARCHIVES, INFO, ROW, WINDOWED, archives_of
+from anabranch.errors import CatalogError, StreamError, did_you_mean
+from anabranch.kernels.sampling import kept, key_lots, lots_between
+from anabranch.log.offset import Piece
+from anabranch.log.reader import StreamReader
+from anabranch.log.storage import Storage
+
+
+class HistoryReader(StreamReader):
+    """A `StreamReader` that goes on in the stream's archives where the log begins.
+
+    `archive`: only that one is read, by name. Without any archive it is the log alone.
+    """
+
+    def __init__(self, storage: Storage, archive: str | None = None) -> None:
+        super().__init__(storage)
+        self._wanted = archive
+        self._archives: list[ArchiveReader] = []
+        self._looked: tuple[int, ...] | None = None
+        self._find_archives()
+
+    def _find_archives(self) -> None:
+        """Look which archives there are."""
+        changed = self._storage.child(ARCHIVES).changed()
+        looked = None if changed is None else (changed, *(each.storage.made(INFO) for each in self._archives))
+        if looked is not None and looked == self._looked:
+            return
+        found = [(place, info) for place, info in archives_of(self._storage) if info.layout != WINDOWED]
+        if self._wanted is not None:
+            names = [info.name for _, info in found]
+            found = [each for each in found if each[1].name.lower() == self._wanted.lower()]
+            if not found:
+                raise CatalogError(
+                    "ARCHIVE_NOT_FOUND",
+                    f'stream "{self.info.name}" has no archive "{self._wanted}"',
+                    hint=did_you_mean(self._wanted, names, "SHOW ARCHIVES lists them"),
+                )
+        known = {reader.info: reader for reader in self._archives}
+        self._archives = [
+            known.get(info) or ArchiveReader(place, info, self.schema, self.time_column) for place, info in found
+        ]
+        self._looked = None if changed is None else (changed, *(each.storage.made(INFO) for each in self._archives))
+
+    @property
+    def archives(self) -> list[ArchiveReader]:
+        return self._archives
+
+    def refresh(self) -> None:
+        super().refresh()
+        self._find_archives()
+        for archive in self._archives:
+            archive.refresh()
+
+    @property
+    def seed(self) -> int:
+        return self._archives[0].info.seed if self._archives else 0
+
+    @property
+    def archive_bytes_read(self) -> int:
+        """Bytes that were read of archives."""
+        return sum(archive.bytes_read for archive in self._archives)
+
+    # -- which rows there are ----------------------------------------------------------------------
+
+    def first_logged_row(self) -> int:
+        return super().first_row()
+
+    def first_row(self) -> int:
+        logged = super().first_row()
+        oldest = self._oldest(logged)
+        return min(oldest.first, logged) if oldest is not None else logged
+
+    def _oldest(self, logged: int) -> ArchiveReader | None:
+        """The archive that goes back furthest, of those that reach up to the log."""
+        there = [archive for archive in self._archives if archive.end >= logged and archive.runs]
+        return min(there, key=lambda archive: archive.first, default=None)
+
+    @property
+    def archived_end(self) -> int:
+        """Up to which row some archive holds the stream."""
+        return max((archive.end for archive in self._archives), default=0)
+
+    def row_at_time(self, time: int, end: int) -> int:
+        logged = super().first_row()
+        oldest = self._oldest(logged)
+        if oldest is not None and oldest.first < logged:
+            found = oldest.row_at_time(time)
+            if found < logged:
+                return min(found, end)
+        return super().row_at_time(time, end)
+
+    def pieces(self, start: int, end: int) -> list[Piece]:
+        archive = self._cheapest(start, end, (), 0.01, None)
+        found = archive.pieces(start, end) if archive is not None else []
+        low = found[-1].end if found else start
+        self._look_up_to(end if low < end else 0)
+        for segment in self._chain:
+            if segment.end > low and segment.first < end:
+                found.append(
+                    Piece(max(segment.first, low), min(segment.end, end), segment.time_first, segment.time_last)
+                )
+        return found
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def read(self, start: int, end: int, columns: list[str] | None = None) -> pa.Table:
+        for attempt in range(4):
+            logged = super().first_row()
+            oldest = self._oldest(logged) if start < logged else None
+            try:
+                if oldest is None or start < oldest.first or start >= end:
+                    return super().read(start, end, columns)
+                names = self.schema.names if columns is None else columns
+                old = oldest.read(start, min(end, logged), names)
+                return old if end <= logged else pa.concat_tables([old, super().read(logged, end, columns)])
+            except StreamError as problem:
+                # Retention may have moved on between the two looks: what it took is archived.
+                if problem.name != "ROWS_ARE_GONE" or attempt == 3:
+                    raise
+                self._seen = None
+                self.refresh()
+        raise AssertionError("unreachable")
+
+    def read_sample(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> pa.Table:
+        """Those of the rows start ≤ n < end that a reduced read keeps, with their numbers in a first column."""
+        archive = self._cheapest(start, end, columns, keep, by)
+        if archive is None:
+            return self._sample_of_log(start, end, columns, keep, by)
+        middle = min(max(start, archive.end), end)
+        before = archive.first if start < archive.first else start
+        parts = [archive.read_sample(before, middle, columns, keep, by)]
+        if start < before:  # older rows, in another archive or gone
+            parts.insert(0, self._sample_of_log(start, before, columns, keep, by))
+        if middle < end:
+            parts.append(self._sample_of_log(middle, end, columns, keep, by))
+        return pa.concat_tables(parts)
+
+    def _cheapest(
+        self, start: int, end: int, columns: Sequence[str], keep: float, by: str | None
+    ) -> ArchiveReader | None:
+        """The archive that a reduced read goes to: of those that hold the most of it, the one with least to read."""
+        there = [each for each in self._archives if each.first < end and each.end > start and each.runs]
+        return min(
+            there,
+            key=lambda each: (max(each.first - start, 0), each.sample_bytes(start, end, columns, keep, by)),
+            default=None,
+        )
+
+    def _sample_of_log(self, start: int, end: int, columns: list[str], keep: float, by: str | None) -> pa.Table:
+        wanted = list(dict.fromkeys([*columns, *([by] if by is not None else [])])) or [self.time_column]
+        rows = self.read(start, end, wanted)
+        numbers = np.arange(start, start + rows.num_rows)
+        sample = rows.select(columns).add_column(0, ROW, pa.array(numbers))
+        if keep >= 1:
+            return sample
+        drawn = (
+            lots_between(start, start + rows.num_rows, self.seed)
+            if by is None
+            else key_lots(rows.column(by), self.seed)
+        )
+        return sample.filter(pa.array(kept(drawn, keep)))
+
+    def sample_bytes(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> int:
+        """About how many bytes of files a reduced read touches."""
+        archive = self._cheapest(start, end, columns, keep, by)
+        total, low = 0, start
+        if archive is not None:
+            total, low = archive.sample_bytes(start, end, columns, keep, by), max(start, archive.end)
+        if low < end:
+            self._look_up_to(end)
+            share = len(columns) / max(len(self.schema), 1)
+            for segment in self._chain:
+                rows = min(segment.end, end) - max(segment.first, low)
+                total += int(segment.size * share * max(rows, 0) / segment.rows)
+        return total

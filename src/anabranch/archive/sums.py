@@ -1,0 +1,277 @@
+"""What a reduced read tells about the whole: sums by stratum and group, to be added up and sent around.
+
+Strata are fixed ranges of row numbers, so that whatever the files, tasks and batches were, the same rows give the
+same strata. Rows that were all read are one exact stratum of their own. Where whole keys were kept instead of rows,
+a key takes the place of a stratum (a cluster sample).
+
+Everything here is additive: the sums of two reads are the sums of both. What they mean is said in `estimates`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from anabranch.archive.extremes import Extremes, distinct_of, extremes_of
+from anabranch.archive.packing import packed, unpacked
+from anabranch.archive.strata import OPEN, OPEN_KEY, ROWS, Strata, both, collapsed, entries, strata_of, united
+from anabranch.kernels.groups import encode
+from anabranch.kernels.moments import Powers, added, powers_of
+from anabranch.kernels.values import Column, floats, one_array, valid
+
+FUNCTIONS = ("count", "sum", "avg", "min", "max", "count_distinct")
+"""What can be told from part of the rows; of the last three only one side."""
+
+Integers = NDArray[np.int64]
+
+
+class Cells(NamedTuple):
+    """One entry per stratum and group that has rows: where it belongs, and its rows that pass the filter."""
+
+    stratum: Integers
+    group: Integers
+    rows: Integers
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums of a reduced read; `+` for those of several."""
+
+    functions: tuple[str, ...]
+    strata: Strata
+    cells: Cells
+    powers: tuple[Powers | None, ...]
+    """For each value that is counted, summed or averaged, its power sums by cell; None for count(*)."""
+    keys: tuple[pa.Array, ...]
+    """The groups: key columns, one entry per group."""
+    groups: int
+    extremes: tuple[Extremes | None, ...]
+    """For each value of min, max or count_distinct, what there is by group."""
+    whole: bool
+    """True if nothing was filtered or grouped: then count(*) is the number of rows there are."""
+    complete: bool = False
+    """True if all rows of each group were read, though not all groups."""
+
+    def __add__(self, other: Sums) -> Sums:
+        return together([self, other])
+
+    def raised(self, keep: float) -> Sums:
+        """The same sums as the first part of a read that keeps more; the rest is `sums_of(…, above=…)`."""
+        kind, kept, unit, read, there = self.strata
+        if keep < 1:
+            return together(
+                [dataclasses.replace(self, strata=Strata(kind, np.where(kept < 1, keep, kept), unit, read, there))]
+            )
+        everything = np.zeros_like(kind)
+        return together(
+            [dataclasses.replace(self, strata=Strata(everything, np.ones_like(kept), everything - 1, read, there))]
+        )
+
+    def collapsed(self) -> Sums:
+        """The same with small strata taken together."""
+        return together([dataclasses.replace(self, strata=collapsed(self.strata))])
+
+    def to_table(self) -> pa.Table:
+        """The sums as a table of `packing.PACKED`, to be sent."""
+        about = {
+            "functions": ",".join(self.functions),
+            "whole": str(int(self.whole)),
+            "complete": str(int(self.complete)),
+        }
+        cells = dict(zip(Cells._fields, self.cells, strict=True))
+        for i, powers in enumerate(self.powers):
+            if powers is not None:
+                cells[f"n{i}"] = powers.number
+                cells.update({f"s{i}.{at}": np.ascontiguousarray(powers.sums[:, at]) for at in range(6)})
+        groups = {"": pa.nulls(self.groups), **{str(i): key for i, key in enumerate(self.keys)}}
+        parts = [
+            ("strata", pa.table(dict(zip(Strata._fields, self.strata, strict=True)))),
+            ("cells", pa.table(cells)),
+            ("groups", pa.table(groups).replace_schema_metadata(about)),
+        ]
+        for i, kept in enumerate(self.extremes):
+            if kept is not None:
+                parts.append((str(i), pa.table({"group": kept.group, "value": kept.values})))
+        return packed(parts)
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> Sums:
+        """What `to_table` gave, or several of them one after the other added up."""
+        sums: list[Sums] = []
+        parts: dict[str, pa.Table] = {}
+        for name, part in unpacked(table):
+            if name == "strata" and parts:
+                sums.append(_from_parts(parts))
+                parts = {}
+            parts[name] = part
+        sums.append(_from_parts(parts))
+        return together(sums) if len(sums) > 1 else sums[0]
+
+    @property
+    def rows_read(self) -> int:
+        return int(self.strata.read.sum())
+
+    @property
+    def rows_there(self) -> int:
+        """How many rows there are; where that is not known, as many as were probably there."""
+        kind, keep, _, read, there = self.strata
+        unknown = (kind == OPEN) | (kind == OPEN_KEY)
+        return int(there.sum() + np.rint((read[unknown] / keep[unknown]).sum()))
+
+
+def sums_of(
+    sample: pa.Table,
+    start: int,
+    end: int,
+    keep: float,
+    groups: Sequence[Column],
+    values: Sequence[Column | None],
+    mask: Column | None,
+    *,
+    functions: Sequence[str] | None = None,
+    by: NDArray[np.uint64] | None = None,
+    open: bool = False,
+    above: float = 0.0,
+    complete: bool = False,
+) -> Sums:
+    """The sums of a sample (with `_row`) of the rows start ≤ n < end, of which the fraction `keep` was to be read.
+
+    `groups`, `values` and `mask` (the filter) go with the rows of the sample; a value None is count(*). `functions`
+    says what each value is wanted for (unless told: count(*), or sum and avg). `by`: hashes of the keys, where whole
+    keys were kept. `open`: how many rows there are is not known, since not all of them count. `above`: only rows
+    beyond that smaller fraction were read, to be added to those of it (`Sums.raised`). `complete`: the groups are
+    keys that were kept whole, so what was read of them is all there is.
+    """
+    wanted = tuple(functions) if functions is not None else tuple("count" if v is None else "sum" for v in values)
+    strata, place = strata_of(sample, start, end, keep, by, open, above)
+    if complete:
+        strata = both(strata, entries([(ROWS, 1.0, -1, 0, 0)]))
+        place = np.full(len(place), len(strata.kind) - 1)
+    passed = None if mask is None else pc.fill_null(one_array(mask), False)
+    if passed is not None:
+        place = place[passed.to_numpy(zero_copy_only=False)]
+        groups = [one_array(column).filter(passed) for column in groups]
+        values = [None if value is None else one_array(value).filter(passed) for value in values]
+    coded = encode(groups, len(place))
+    codes = coded.codes.astype(np.int64)
+    size = coded.size
+    cell, slots = _distinct(place * size + codes, len(strata.kind) * size)
+    cells = Cells(cell // size, cell % size, np.bincount(slots, minlength=len(cell)).astype(np.int64))
+    powers: list[Powers | None] = []
+    extremes: list[Extremes | None] = []
+    for function, value in zip(wanted, values, strict=True):
+        powers.append(_powers(function, value, slots, len(cell)))
+        extremes.append(_extremes(function, value, codes, size))
+    keys = tuple(coded.keys(np.arange(size, dtype=np.int32)))
+    whole = mask is None and not groups and not complete
+    return Sums(wanted, strata, cells, tuple(powers), keys, size, tuple(extremes), whole, complete)
+
+
+def together(parts: Iterable[Sums]) -> Sums:
+    """The sums of all parts; there must be one."""
+    sums = list(parts)
+    first = sums[0]
+    labels = Strata(*(np.concatenate(columns) for columns in zip(*(s.strata for s in sums), strict=True)))
+    strata, place = united(labels)
+    keys, groups, code = _groups(sums)
+    stratum_from = np.cumsum([0, *(len(s.strata.kind) for s in sums)])
+    group_from = np.cumsum([0, *(s.groups for s in sums)])
+    cell_stratum = np.concatenate([place[s.cells.stratum + at] for s, at in zip(sums, stratum_from, strict=False)])
+    cell_group = np.concatenate([code[s.cells.group + at] for s, at in zip(sums, group_from, strict=False)])
+    cell, slots = _distinct(cell_stratum * groups + cell_group, len(strata.kind) * groups)
+    rows = np.zeros(len(cell), np.int64)
+    np.add.at(rows, slots, np.concatenate([s.cells.rows for s in sums]))
+    powers: list[Powers | None] = []
+    extremes: list[Extremes | None] = []
+    for i in range(len(first.functions)):
+        counted = [numbers for s in sums if (numbers := s.powers[i]) is not None]
+        powers.append(added(slots, _stacked(counted), len(cell)) if counted else None)
+        kept = [values for s in sums if (values := s.extremes[i]) is not None]
+        extremes.append(functools.reduce(Extremes.plus, kept).moved(code, groups) if kept else None)
+    whole = all(s.whole for s in sums)
+    cells = Cells(cell // groups, cell % groups, rows)
+    complete = all(s.complete for s in sums)
+    return Sums(first.functions, strata, cells, tuple(powers), keys, groups, tuple(extremes), whole, complete)
+
+
+def _groups(sums: Sequence[Sums]) -> tuple[tuple[pa.Array, ...], int, Integers]:
+    """The groups of all parts, and for each group of each part its place among them."""
+    if len(sums) == 1:
+        return sums[0].keys, sums[0].groups, np.arange(sums[0].groups)
+    columns = [pa.concat_arrays([s.keys[i] for s in sums]) for i in range(len(sums[0].keys))]
+    coded = encode(columns, sum(s.groups for s in sums))
+    return tuple(coded.keys(np.arange(coded.size, dtype=np.int32))), coded.size, coded.codes.astype(np.int64)
+
+
+def _distinct(numbers: Integers, size: int) -> tuple[Integers, Integers]:
+    """The different numbers (all below `size`) in order, and the place of each among them."""
+    if size <= 4 * len(numbers) + 1024:
+        there = np.zeros(size, bool)
+        there[numbers] = True
+        place = np.cumsum(there) - 1
+        return np.flatnonzero(there), place[numbers]
+    return np.unique(numbers, return_inverse=True)
+
+
+def _powers(function: str, value: Column | None, slots: Integers, size: int) -> Powers | None:
+    if value is None or function not in ("count", "sum", "avg"):
+        return None
+    present = valid(value)
+    if function == "count":
+        # Only how many: the values may be of any type.
+        return Powers(np.bincount(slots[present], minlength=size).astype(np.int64), np.zeros((size, 6)))
+    return powers_of(slots, floats(value), present, size)
+
+
+def _extremes(function: str, value: Column | None, codes: Integers, size: int) -> Extremes | None:
+    if value is None or function not in ("min", "max", "count_distinct"):
+        return None
+    if function == "count_distinct":
+        return distinct_of(codes, one_array(value), size)
+    return extremes_of(function, codes, one_array(value), size)
+
+
+def _stacked(parts: Sequence[Powers]) -> Powers:
+    return Powers(np.concatenate([p.number for p in parts]), np.concatenate([p.sums for p in parts]))
+
+
+def _from_parts(parts: dict[str, pa.Table]) -> Sums:
+    strata, cells, keyed = (parts[name] for name in ("strata", "cells", "groups"))
+    about = keyed.schema.metadata
+    functions = tuple(about[b"functions"].decode().split(",")) if about[b"functions"] else ()
+
+    def numbers(table: pa.Table, name: str) -> NDArray[Any]:
+        found: NDArray[Any] = one_array(table.column(name)).to_numpy()
+        return found
+
+    powers: list[Powers | None] = []
+    extremes: list[Extremes | None] = []
+    for i, function in enumerate(functions):
+        kept = parts.get(str(i))
+        extremes.append(
+            None
+            if kept is None
+            else Extremes(function, numbers(kept, "group"), one_array(kept.column("value")), keyed.num_rows)
+        )
+        counted = f"n{i}" in cells.column_names
+        sums = np.stack([numbers(cells, f"s{i}.{at}") for at in range(6)], axis=1) if counted else None
+        powers.append(None if sums is None else Powers(numbers(cells, f"n{i}"), sums))
+    return Sums(
+        functions,
+        Strata(*(numbers(strata, name) for name in Strata._fields)),
+        Cells(*(numbers(cells, name) for name in Cells._fields)),
+        tuple(powers),
+        tuple(one_array(keyed.column(str(i))) for i in range(keyed.num_columns - 1)),
+        keyed.num_rows,
+        tuple(extremes),
+        about[b"whole"] == b"1",
+        about[b"complete"] == b"1",
+    )

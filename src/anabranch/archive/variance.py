@@ -1,0 +1,186 @@
+"""How estimated totals vary: the design of a sample (strata, sizes, keys), and what follows for sums of cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anabranch.archive.bounds import Spreads
+from anabranch.archive.strata import KEY, KEYED_ROWS, OPEN, OPEN_KEY, ROWS, Strata
+from anabranch.archive.sums import Sums
+from anabranch.kernels.moments import Spread
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Design:
+    """A sample, laid out by cell: what share of which stratum each cell's rows are."""
+
+    strata: Strata
+    """Small ones taken together."""
+    stratum: Integers
+    """Of each cell."""
+    group: Integers
+    groups: int
+    lone: NDArray[np.bool_]
+    """Strata of which too little was read to know how their rows differ."""
+    complete: bool
+
+    @property
+    def exact(self) -> bool:
+        """True if all there is was read, at least of the groups that were found."""
+        return self.complete or bool(np.all(self._exact_strata() | (self.strata.kind == KEYED_ROWS)))
+
+    @property
+    def open(self) -> bool:
+        """True if it is not known how many rows there are."""
+        return bool(np.any((self.strata.kind == OPEN) | (self.strata.kind == OPEN_KEY)))
+
+    def _exact_strata(self) -> NDArray[np.bool_]:
+        all_read = (self.strata.kind == ROWS) & (self.strata.read >= self.strata.there)
+        exact: NDArray[np.bool_] = (self.strata.keep >= 1) | all_read
+        return exact
+
+    def by_group(self, rows: Integers) -> Floats:
+        """Add up over the cells of each group."""
+        return _per_group(self.group, rows, self.groups)
+
+    def most(self, seen: Floats) -> Floats:
+        """How many rows a group can have, when so many were seen: all but those seen outside it."""
+        if self.open:
+            return np.full(len(seen), np.inf)
+        return float(self.strata.there.sum() - self.strata.read.sum()) + seen
+
+    def lost(self, sampled: Floats) -> Floats:
+        """What estimating a group's mean adds to its variance: one of its rows, not one of all that were read."""
+        read = float(self.strata.read[~self._exact_strata()].sum())
+        if read < 2:
+            return np.ones(len(sampled))
+        return np.where(sampled > 1, sampled / np.maximum(sampled - 1, 1) * (1 - 1 / read), 1.0)
+
+    def count_slope(self, rows: Integers, found: Spreads) -> Floats:
+        """The slope of a count; where none or all of the rows were counted, that of a first one more or less."""
+        keep = self.strata.keep
+        sampled = ~self._exact_strata() & (self.strata.kind != KEYED_ROWS)
+        if self.exact or not sampled.any():
+            return found.slope
+        by_key = (self.strata.kind == KEY) | (self.strata.kind == OPEN_KEY)
+        weight = (1 - keep) / keep
+        read = np.where(sampled, self.strata.read, 0)
+        # A key is as many rows as keys have on average.
+        typical = float((weight * read).sum() / max(read.sum(), 1)) or float(weight[sampled].max())
+        if by_key.any():
+            typical *= float(self.strata.read[by_key].sum() / by_key.sum())
+        all_counted = self.by_group(rows) >= self.strata.read.sum()
+        return np.where(found.variance > 0, found.slope, np.where(all_counted & ~self.open, -typical, typical))
+
+    def spreads(self, count: Integers, centre: Spread, sums: Floats | None = None) -> Spreads:
+        """What is known of a total from each cell's `count` values, with their mean and spread (`sums`: exact Σy)."""
+        kind = self.strata.kind[self.stratum]
+        by_rows = (kind == ROWS) | (kind == OPEN)
+        total = count * centre.mean if sums is None else sums
+        parts = self._by_rows(count.astype(np.float64), centre, total)
+        added = [_per_group(self.group[by_rows], part[by_rows], self.groups) for part in parts]
+        exact = self._exact_strata()[self.stratum]
+        sampled = _per_group(self.group, np.where(by_rows & ~exact, count, 0), self.groups)
+        if not by_rows.all():
+            from_keys = self._by_keys(total, count)
+            added = [a + b for a, b in zip(added, from_keys[:4], strict=True)]
+            sampled += from_keys[4]
+        value, variance, moving, skew = added
+        slope = np.divide(moving, variance, out=np.zeros_like(moving), where=variance > 0)
+        slope[~np.isfinite(slope)] = 0.0
+        return Spreads(value, np.maximum(variance, 0.0), slope, skew, sampled)
+
+    def _by_rows(self, m: Floats, centre: Spread, total: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Of each cell: its total, the variance of that, how both move together, and the third cumulant."""
+        n, size = self.strata.read[self.stratum].astype(np.float64), self.strata.there[self.stratum]
+        keep = self.strata.keep[self.stratum]
+        exact = self._exact_strata()[self.stratum]
+        loose = (self.strata.kind == OPEN)[self.stratum] | self.lone[self.stratum]
+        n = np.maximum(n, 1.0)
+        weight = np.where(exact, 1.0, np.where(loose, 1 / keep, size / n))
+        left = np.where(exact, 0.0, 1 - np.where(loose, keep, n / np.maximum(size, 1)))
+        mean, second, third = centre
+        # The rows of the stratum that are not in the cell are zeros; of an open one nobody knows how many they are.
+        others = n - m
+        off = np.where(loose, mean, mean * others / n)
+        at = mean - off
+        squares = second + m * off**2 + np.where(loose, 0.0, others * at**2)
+        cubes = third + 3 * second * off + m * off**3 - np.where(loose, 0.0, others * at**3)
+        squares = squares * np.where(loose, 1.0, n / np.maximum(n - 1, 1))
+        cubes = cubes * np.where(loose, 1.0, n * n / np.maximum((n - 1) * (n - 2), 1))
+        return (
+            total * weight,
+            weight**2 * left * squares,
+            weight**3 * left**2 * cubes,
+            weight**3 * left * (2 * left - 1) * cubes,
+        )
+
+    def _by_keys(self, total: Floats, count: Integers) -> tuple[Floats, ...]:
+        """The same by group, where keys were kept: of one fraction, a cluster sample, its size as a ratio to the rows.
+
+        Parts read with different fractions hold the same keys, so their errors may all go one way: deviations are
+        added, not variances.
+        """
+        kind, keep = self.strata.kind, self.strata.keep
+        value, deviation, moving, skew, keys = (np.zeros(self.groups) for _ in range(5))
+        part_variance = np.zeros(self.groups)
+        for wanted in (KEY, OPEN_KEY):
+            for fraction in np.unique(keep[kind == wanted]):
+                mine = (kind == wanted) & (keep == fraction)
+                one = self._one_fraction(mine, float(fraction), wanted == OPEN_KEY, total, count)
+                value += one[0]
+                deviation += np.sqrt(one[1])
+                part_variance += one[1]
+                moving += one[2]
+                skew += one[3]
+                keys = np.maximum(keys, one[4])
+        grown = np.divide(deviation**2, part_variance, out=np.ones(self.groups), where=part_variance > 0) ** 1.5
+        return value, deviation**2, moving * grown, skew * grown, keys
+
+    def _one_fraction(
+        self, mine: NDArray[np.bool_], keep: float, open: bool, total: Floats, count: Integers
+    ) -> tuple[Floats, ...]:
+        cells = mine[self.stratum] & (count > 0)
+        group = self.group[cells]
+        y, size = total[cells], self.strata.read[self.stratum[cells]].astype(np.float64)
+
+        def add(each: Floats) -> Floats:
+            return _per_group(group, each, self.groups)
+
+        keys = add(np.ones(len(y)))
+        first, second, third = add(y), add(y * y), add(y**3)
+        weight, left = 1 / keep, 1 - keep
+        if not open:
+            rows = self.strata.read[mine].astype(np.float64)
+            there = self.strata.there[(self.strata.kind == KEYED_ROWS) & (self.strata.keep == keep)].sum()
+            weight = float(there) / max(rows.sum(), 1.0)
+            rate = first / max(rows.sum(), 1.0)
+            lost = len(rows) / max(len(rows) - 1, 1)
+            second, third = (
+                lost * np.maximum(second - 2 * rate * add(y * size) + rate**2 * (rows**2).sum(), 0.0),
+                third - 3 * rate * add(y * y * size) + 3 * rate**2 * add(y * size**2) - rate**3 * (rows**3).sum(),
+            )
+        return (
+            weight * first,
+            weight**2 * left * second,
+            weight**3 * left**2 * third,
+            weight**3 * left * (2 * left - 1) * third,
+            keys,
+        )
+
+
+def design_of(sums: Sums) -> Design:
+    """The design behind sums whose small strata were taken together."""
+    strata = sums.strata
+    lone = (strata.kind == ROWS) & (strata.keep < 1) & (strata.read < 2)
+    return Design(strata, sums.cells.stratum, sums.cells.group, sums.groups, lone, sums.complete)
+
+
+def _per_group(group: Integers, each: Floats | Integers, groups: int) -> Floats:
+    return np.bincount(group, each, groups).astype(np.float64, copy=False)

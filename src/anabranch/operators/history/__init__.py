@@ -1,0 +1,1 @@
+"""How queries over live and past rows work inside."""

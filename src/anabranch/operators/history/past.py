@@ -1,0 +1,58 @@
+"""The rows of history that a join asks for: read in part, filtered, with their keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.kernels.sampling import key_lots
+from anabranch.kernels.values import frozen, integers
+from anabranch.operators.base import HistoryLog, Piece, Work
+from anabranch.operators.columns import Bound
+from anabranch.operators.history.equal import keys_of
+from anabranch.operators.history.slices import PastRows
+from anabranch.operators.window_program import kept_rows
+
+
+@dataclass(frozen=True)
+class PastProgram:
+    """What is read of history."""
+
+    filter: Bound | None
+    keys: tuple[Bound, ...]
+    types: tuple[pa.DataType, ...]
+    by: str | None
+    """The column whose values are kept whole by a reduced read."""
+    reads: list[str]
+
+
+class PastReader:
+    """Reads rows of history before a row number."""
+
+    def __init__(self, program: PastProgram, log: HistoryLog, end: int, work: Work) -> None:
+        self._program = program
+        self._log = log
+        self._work = work
+        self._end = end
+
+    def row_at(self, time: int) -> int:
+        return self._log.row_at_time(time, self._end)
+
+    def piece(self, start: int, rows: int) -> Piece | None:
+        found = self._log.pieces(start, min(start + rows, self._end))
+        return found[0] if found else None
+
+    def read(self, start: int, end: int, keep: float) -> PastRows:
+        program = self._program
+        table = self._log.read_sample(start, end, program.reads, keep, program.by)
+        self._work.rows_read += table.num_rows
+        self._work.bytes_read += table.nbytes
+        if program.filter is not None:
+            table = table.filter(pa.array(kept_rows(program.filter, table)))
+        keys, present = keys_of([key.evaluate(table) for key in program.keys], list(program.types), table.num_rows)
+        if not present.all():
+            table = table.filter(pa.array(present))
+        times = frozen(np.asarray(integers(table.column(self._log.time_column))))
+        return PastRows(keys, times, None if program.by is None else key_lots(table.column(program.by), self._log.seed))

@@ -1,0 +1,86 @@
+"""How much of history the next micro-batch reads: what the query's reducer says, told how things stand.
+
+The decision is made once, before the micro-batch, and stands in its end offset (`Offset.keep`), so the
+micro-batch reads the same rows when it is run again.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from anabranch.archive.reducers import Seen, keep_of, reducer_of
+from anabranch.log.offset import Offset
+from anabranch.operators.base import Operator
+
+
+class Reducing:
+    """The reducer of a standing query, if it has one, with what it is told."""
+
+    def __init__(self, operator: Operator) -> None:
+        spec = getattr(operator, "reducer", None)
+        self._reducer = reducer_of(spec) if spec else None
+        self._stream = operator.inputs[0]
+        self._live_from: int = getattr(operator, "live_from", 0)
+        self._seen_at: list[tuple[int, float]] = []
+        self._disk = _DiskWait()
+        self._rows_read = 0
+
+    @property
+    def wanted(self) -> bool:
+        return self._reducer is not None
+
+    def look(self, end: Offset) -> None:
+        """Remember when rows were first seen."""
+        if not self._seen_at or end.row > self._seen_at[-1][0]:
+            self._seen_at.append((end.row, time.monotonic()))
+
+    def lag(self, begin: Offset) -> float:
+        """For how many seconds the oldest live row that is not taken in yet has been waiting."""
+        oldest = max(begin.row, self._live_from)
+        while len(self._seen_at) > 1 and self._seen_at[0][0] <= oldest:
+            self._seen_at.pop(0)
+        row, at = self._seen_at[0] if self._seen_at else (0, 0.0)
+        return time.monotonic() - at if row > oldest else 0.0
+
+    def keep(self, begin: Offset, end: Offset) -> float:
+        """The fraction of history that the micro-batch from `begin` to `end` reads."""
+        if self._reducer is None:
+            return 1.0
+        seen = Seen(
+            time_first=begin.time,
+            time_last=end.time,
+            newest=end.time,
+            rows_read=self._rows_read,
+            lag=self.lag(begin),
+            disk_wait=self._disk.share(),
+        )
+        keep = keep_of(self._reducer, seen)
+        self._rows_read += int((end.row - begin.row) * keep)
+        return keep
+
+    def most(self, begin: Offset, rows: int, keep: float) -> int:
+        """How many rows a micro-batch takes in: more of history where it reads less of it."""
+        history = self._live_from - begin.row
+        return rows if history <= 0 or keep <= 0 else min(max(int(rows / max(keep, 0.001)), rows), max(history, rows))
+
+
+class _DiskWait:
+    """The share of the processors' time that went into waiting for the disk since the last look."""
+
+    def __init__(self) -> None:
+        self._before: Any = None
+
+    def share(self) -> float:
+        import psutil  # only where somebody reduces
+
+        now: Any = psutil.cpu_times()
+        if self._before is None:
+            self._before = now
+            return 0.0
+        waited = getattr(now, "iowait", 0.0) - getattr(self._before, "iowait", 0.0)
+        passed = sum(now) - sum(self._before)
+        if passed < 0.1:
+            return 0.0
+        self._before = now
+        return min(max(float(waited / passed), 0.0), 1.0)

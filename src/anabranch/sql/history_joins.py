@@ -1,0 +1,314 @@
+"""`FROM live JOIN ARCHIVE past LAST n INTERVAL … WITHIN INTERVAL … ON …`: live rows that were also seen in the past.
+
+Query 2 of S. Chandrasekaran and M. J. Franklin, "Remembrance of Streams Past: Overload-Sensitive Management of
+Archived Streams" (2004): cars that pass this exit now and did so at this hour on each of the last days. A live row
+is answered once, however many partners it has; see `operators.history_join`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from anabranch.archive.reducers import Spec
+from anabranch.errors import SqlError
+from anabranch.expressions import NotEvaluable
+from anabranch.operators.history_join import HistoryJoin
+from anabranch.operators.history_join_aggregate import HistoryJoinAggregate
+from anabranch.schema import ARRIVAL_COLUMN, StreamSchema
+from anabranch.sql.aggregate_functions import is_aggregate
+from anabranch.sql.archive_tree import ArchiveTable, Portions
+from anabranch.sql.columns import column, conjuncts, joined, sql_of
+from anabranch.sql.common_types import common_type
+from anabranch.sql.hints import refuse_hints
+from anabranch.sql.history_answers import (
+    FRACTION,
+    HistoryScope,
+    check_answer_names,
+    confidence_of,
+    read_aggregates,
+    schema_of,
+)
+from anabranch.sql.join_scope import JoinScope, Source, sources_of
+from anabranch.sql.landmarks import standing_reducer
+from anabranch.sql.merge_keys import in_type
+from anabranch.sql.reducing import Registered, key_of, reducer_in
+from anabranch.sql.rows import answer_of_rows, check_condition, conditions_of, type_name
+from anabranch.sql.sources import Lookup, plain_select, refuse_clauses
+from anabranch.sql.tree import Select
+from anabranch.sql.window_rows import without_stars
+from anabranch.sql.windowed import type_in_window
+
+RESULTS = (("_portions", pa.int64()), ("_matches", pa.int64()), (FRACTION, pa.float64()))
+"""What an answer row has of itself: in how many portions it has partners, how many, and the part of keys read."""
+
+_KINDS = ("", "INNER", "SEMI", "LEFT SEMI")
+_AS_A_STREAM = "make it a stream with CREATE STREAM … AS SELECT …, and"
+_CLAUSES = {
+    "order": ("a join with the past answers in the order of time", f"{_AS_A_STREAM} order the windows of that"),
+    "limit": ("a join with the past has no last row to stop at", f"{_AS_A_STREAM} limit the windows of that"),
+    "distinct": ("DISTINCT would keep every row ever found", f"{_AS_A_STREAM} use DISTINCT in windows of that"),
+    "having": ("a join with the past answers every group", f"{_AS_A_STREAM} filter the rows of that"),
+}  # fmt: skip
+"""Clauses a join with the past cannot have: why, and what instead."""
+
+
+@dataclass(frozen=True)
+class HistoryJoinPlan:
+    """What planning a join with the past gives; `residual_sql` is what Spark SQL does with its rows."""
+
+    operator: HistoryJoin | HistoryJoinAggregate
+    residual_sql: str | None
+    schema: StreamSchema | None
+    time: str
+    pushed: str | None
+
+
+@dataclass(frozen=True)
+class _LiveScope(HistoryScope):
+    """The live stream, and beside its columns what a row of the answer has of itself; `past` cannot be named."""
+
+    past: str = ""
+
+    def name_of(self, node: exp.Column) -> str | None:
+        if node.table and node.table.lower() == self.past.lower() and node.args.get("db") is None:
+            raise self.select.error(
+                "COLUMN_NOT_FOUND",
+                f'a live row is answered once, so there is nothing of "{self.past}"',
+                node,
+                hint=f"select columns of {self.alias}, _portions or _matches; conditions on {self.past} stand in ON",
+            )
+        return super().name_of(node)
+
+
+def is_history_join(select: Select) -> bool:
+    """True if the query joins with portions of the past."""
+    return any(archive.portions is not None for archive in select.archives)
+
+
+def plan_history_join(select: Select, lookup: Lookup, registered: Registered) -> HistoryJoinPlan:
+    """The operator of a join with the past, and the Spark SQL behind it where Arrow cannot do an expression."""
+    tree, archive, portions = _read(select)
+    refuse_clauses(select, tree, _CLAUSES)
+    join: exp.Join = tree.args["joins"][0]
+    live, past = sources_of(select, [tree.args["from_"].this, join.this], lookup)
+    scope = JoinScope.of(select, (live, past))
+    on = _read_on(scope, join)
+    where, rest = conditions_of(_LiveScope(select, live.stream, live.alias, live.schema, past.alias), tree)
+    filters = [each for each in (on.live_filter, where) if each is not None]
+    answer = _LiveScope(select, live.stream, live.alias, _with_results(select, live), past.alias)
+    found = HistoryJoin(
+        stream=live.stream,
+        alias=live.alias,
+        history=past.stream,
+        on=on.keys,
+        period=portions.period,
+        portions=portions.count,
+        within=portions.within,
+        match=portions.match,
+        columns=(),
+        time=live.schema.time,
+        filter=" AND ".join(f"({each})" for each in filters) if len(filters) > 1 else "".join(filters) or None,
+        history_filter=on.past_filter,
+        reducer=_reducer(select, archive, past, on, registered),
+    )
+    schemas = {past.stream: past.schema, live.stream: live.schema}
+    if is_aggregate(tree):
+        for condition in rest:
+            type_in_window(answer, condition, condition)
+        return _aggregated(answer, tree, found, schemas)
+    confidence_of(select, reduced=False)
+    _refuse_emit(select)
+    columns = without_stars(_LiveScope(select, live.stream, live.alias, live.schema, past.alias), tree)
+    rows = answer_of_rows(answer, columns, rest)
+    operator = replace(found, columns=rows.columns, time=rows.operator_time)
+    return HistoryJoinPlan(operator, rows.residual_sql, rows.schema, rows.time, operator.filter)
+
+
+def _aggregated(
+    scope: _LiveScope, tree: exp.Select, join: HistoryJoin, schemas: dict[str, StreamSchema]
+) -> HistoryJoinPlan:
+    """Aggregates of what is found, answered as often as EMIT EVERY says."""
+    select, reduced = scope.select, join.reducer is not None
+    if select.every is None:
+        _refuse_emit(select)
+        raise select.error(
+            "AGGREGATE_UNBOUNDED",
+            "aggregates over a join with the past would never be finished",
+            tree,
+            hint="add EMIT EVERY INTERVAL 15 MINUTES at the end",
+        )
+    instead = f"{_AS_A_STREAM} aggregate the windows of that"
+    read = read_aggregates(scope, tree, instead, bounds=reduced, distinct=False)
+    check_answer_names(scope, read.outputs, timed=True)
+    operator = HistoryJoinAggregate(
+        join=join,
+        every=select.every,
+        keys=read.keys,
+        aggregates=read.aggregates,
+        columns=read.columns,
+        time=ARRIVAL_COLUMN,
+        confidence=confidence_of(select, reduced=reduced),
+    )
+    return HistoryJoinPlan(operator, None, schema_of(operator, schemas), ARRIVAL_COLUMN, join.filter)
+
+
+def _with_results(select: Select, live: Source) -> StreamSchema:
+    names = [name for name, _ in RESULTS]
+    taken = next((name for name in live.schema.names if name.lower() in names), None)
+    if taken is not None:
+        raise select.error(
+            "COLUMN_RESERVED",
+            f'column "{taken}" of "{live.stream}" is kept for what is found in the past',
+            hint=f"give it another name in a CREATE STREAM … AS SELECT {taken} AS …",
+        )
+    return StreamSchema(pa.schema([*live.schema.arrow, *(pa.field(*each) for each in RESULTS)]), live.schema.time)
+
+
+# -- what is joined --------------------------------------------------------------------------------
+
+
+def _read(select: Select) -> tuple[exp.Select, ArchiveTable, Portions]:
+    """The one join, of a live stream with an archive."""
+    last = next(each.portions for each in select.archives if each.portions is not None)
+    for clause, said in (
+        (select.window, "WINDOW"),
+        (next(iter(select.pairs), None), "WINDOW"),
+        (select.shedding, "WITH (…)"),
+        (select.since, "SINCE"),
+    ):
+        if clause is not None:
+            raise select.error(
+                "NOT_IN_THE_LANGUAGE",
+                f"a join with the past cannot have {said}",
+                start=clause.start,
+                hint="leave it out: LAST … WITHIN … says what is kept",
+            )
+    refuse_hints(select, "the query has no window")
+    if not isinstance(select.tree, exp.Select):
+        raise _alone(select, last)
+    tree = plain_select(select, joins=True)
+    joins: list[exp.Join] = tree.args.get("joins") or []
+    archive = select.archive(joins[0].this) if len(joins) == 1 else None
+    portions = archive.portions if archive is not None else None
+    if archive is None or portions is None or len(select.archives) > 1 or select.merge is not None:
+        raise _alone(select, last)
+    words = [joins[0].args.get(part) for part in ("method", "side", "kind")]
+    said = " ".join(str(each).upper() for each in words if each)
+    if said not in _KINDS or joins[0].args.get("using"):
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            f"there is no {said} JOIN with the past" if said not in _KINDS else "a join with the past takes ON",
+            joins[0].this,
+            hint="write JOIN ARCHIVE … LAST … ON …",
+        )
+    return tree, archive, portions
+
+
+def _alone(select: Select, portions: Portions) -> SqlError:
+    return select.error(
+        "NOT_IN_THE_LANGUAGE",
+        "LAST … is for a join of live rows with their past, alone in its query",
+        start=portions.start,
+        hint="write FROM live JOIN ARCHIVE past LAST … ON …",
+    )
+
+
+@dataclass(frozen=True)
+class _On:
+    """Pairs of values that must be equal, (live SQL, past SQL), and conditions on either side alone."""
+
+    keys: tuple[tuple[str, str], ...]
+    live_filter: str | None
+    past_filter: str | None
+
+
+def _read_on(scope: JoinScope, join: exp.Join) -> _On:
+    live, past = scope.sources
+    keys: list[tuple[str, str]] = []
+    filters: dict[Source, list[exp.Expr]] = {live: [], past: []}
+    condition = join.args.get("on")
+    for written in conjuncts(condition) if condition is not None and condition != exp.true() else ():
+        part = scope.resolve(written)
+        owners = scope.owners_of(part)
+        if len(owners) == 1:
+            own = scope.own(part)
+            type_in_window(scope, part, written)
+            check_condition(scope, part)
+            filters[owners.pop()].append(own)
+        elif isinstance(part, exp.EQ) and (pair := _pair(scope, part)) is not None:
+            keys.append(pair)
+        else:
+            raise scope.select.error(
+                "HISTORY_CONDITION_INVALID",
+                f"ON of a join with the past holds {live.alias}.… = {past.alias}.… and conditions on one of them, "
+                "joined by AND",
+                written,
+                hint=f"put conditions on {live.alias} in WHERE",
+            )
+    if not keys:
+        raise scope.select.error(
+            "HISTORY_CONDITION_INVALID",
+            f"nothing says which rows of {past.alias} are partners of a row of {live.alias}",
+            join.this if condition is None or condition == exp.true() else condition,
+            hint=f"add {live.alias}.… = {past.alias}.… to ON",
+        )
+    ours, theirs = joined(filters[live]), joined(filters[past])
+    return _On(tuple(keys), None if ours is None else sql_of(ours), None if theirs is None else sql_of(theirs))
+
+
+def _pair(scope: JoinScope, part: exp.EQ) -> tuple[str, str] | None:
+    """Both sides of an equality in the type in which Spark would compare them; None if it is not of both streams."""
+    live, past = scope.sources
+    one, other = part.this.unnest(), part.expression.unnest()
+    owners = (scope.owners_of(one), scope.owners_of(other))
+    if owners == ({past}, {live}):
+        one, other = other, one
+    elif owners != ({live}, {past}):
+        return None
+    types = [type_in_window(scope, side, part) for side in (one, other)]
+    try:
+        wanted = common_type(*types)
+        ours, theirs = (in_type(scope, side, own, wanted) for side, own in zip((one, other), types, strict=True))
+    except NotEvaluable:
+        raise scope.select.error(
+            "HISTORY_CONDITION_INVALID",
+            f"{' and '.join(map(type_name, types))} cannot be compared for equality here",
+            part,
+            hint="CAST one of them",
+        ) from None
+    return sql_of(scope.own(ours)), sql_of(scope.own(theirs))
+
+
+def _reducer(select: Select, archive: ArchiveTable, past: Source, on: _On, registered: Registered) -> Spec | None:
+    """The reducer, which must keep keys whole: of a row whose partners were left out nothing would be known."""
+    if archive.reducing is None:
+        return None
+    reducer = reducer_in(select, archive.reducing, past.schema, registered)
+    standing_reducer(select, archive.reducing.start, reducer)
+    by = key_of(reducer)
+    keys = [name for name in past.schema.names if sql_of(column(name)) in [their for _, their in on.keys]]
+    if by is None or by.lower() not in [name.lower() for name in keys]:
+        example = f"by_key({keys[0] if keys else '…'}, 0.9)"
+        raise select.error(
+            "NOT_ON_REDUCED_DATA",
+            f"{reducer[0]}(…) leaves out rows of a key and keeps others"
+            if by is None
+            else f'"{by}" is not what the streams are joined by',
+            start=archive.reducing.start,
+            hint=f"keep keys whole: REDUCE BY {example}",
+        )
+    return reducer
+
+
+def _refuse_emit(select: Select) -> None:
+    if select.emit is not None:
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            f"a join with the past cannot have EMIT {select.emit.kind}"
+            + (" without aggregates" if select.emit.kind == "EVERY" else ""),
+            start=select.emit.start,
+            hint="leave it out: rows are answered in the order of time",
+        )

@@ -1,0 +1,160 @@
+"""`FROM stream SINCE …`: aggregates that begin in the past and go on live, answered again every period.
+
+The landmark window of S. Chandrasekaran and M. J. Franklin, "Remembrance of Streams Past: Overload-Sensitive
+Management of Archived Streams" (2004), query 1; see `operators.landmark`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from anabranch.archive.reducers import Spec
+from anabranch.operators.landmark import Landmark
+from anabranch.schema import ARRIVAL_COLUMN, StreamSchema
+from anabranch.sql.aggregate_functions import is_aggregate
+from anabranch.sql.archive_tree import Since
+from anabranch.sql.history_answers import (
+    HistoryScope,
+    check_answer_names,
+    confidence_of,
+    read_aggregates,
+    schema_of,
+)
+from anabranch.sql.hints import refuse_hints
+from anabranch.sql.reducing import Registered, reducer_in
+from anabranch.sql.sources import Lookup, plain_select, refuse_clauses, scope_of
+from anabranch.sql.tree import Select
+
+_AS_A_STREAM = "make it a stream with CREATE STREAM … AS SELECT …, and"
+_CLAUSES = {
+    "joins": ("a query with SINCE reads one stream", "write FROM live JOIN ARCHIVE past LAST … to join with the past"),
+    "having": ("a query with SINCE answers every group", f"{_AS_A_STREAM} filter the rows of that"),
+    "order": ("a query with SINCE answers in the order of time", f"{_AS_A_STREAM} order the windows of that"),
+    "limit": ("a query with SINCE answers every group", f"{_AS_A_STREAM} limit the windows of that"),
+    "distinct": ("DISTINCT cannot stand beside aggregates or GROUP BY", "leave DISTINCT out"),
+}  # fmt: skip
+"""Clauses a landmark query cannot have: why, and what instead."""
+_NOT_STANDING = {
+    "every": "every(…) reads summaries, which only a question asked once can do",
+    "error": "error(…) reads on until an answer is exact enough, which only a question asked once can do",
+}
+
+
+@dataclass(frozen=True)
+class LandmarkPlan:
+    """What planning a landmark query gives."""
+
+    operator: Landmark
+    schema: StreamSchema
+    time: str
+
+
+def plan_landmark(select: Select, lookup: Lookup, registered: Registered) -> LandmarkPlan:
+    """The operator of a query with SINCE."""
+    since = select.since
+    assert since is not None
+    _refuse(select, since)
+    tree = plain_select(select, joins=True)
+    refuse_clauses(select, tree, _CLAUSES)
+    every = _period(select, tree, since)
+    found = scope_of(select, tree, lookup)
+    scope = HistoryScope(select, found.stream, found.alias, found.schema)
+    reducer = None
+    if since.reducing is not None:
+        reducer = standing_reducer(
+            select, since.reducing.start, reducer_in(select, since.reducing, scope.schema, registered)
+        )
+    confidence = confidence_of(select, reduced=reducer is not None)
+    read = read_aggregates(
+        scope, tree, "aggregate windows with WINDOW = INTERVAL …", bounds=reducer is not None, distinct=False
+    )
+    check_answer_names(scope, read.outputs, timed=True)
+    operator = Landmark(
+        stream=scope.stream,
+        since=since.since,
+        keys=read.keys,
+        aggregates=read.aggregates,
+        columns=read.columns,
+        time=ARRIVAL_COLUMN,
+        every=every,
+        filter=read.filter,
+        until=since.until,
+        reducer=reducer,
+        confidence=confidence,
+    )
+    return LandmarkPlan(operator, schema_of(operator, {scope.stream: scope.schema}), ARRIVAL_COLUMN)
+
+
+def standing_reducer(select: Select, start: int, reducer: Spec) -> Spec:
+    """The reducer, if a standing query can have it."""
+    if reducer[0] in _NOT_STANDING:
+        raise select.error(
+            "NOT_ON_REDUCED_DATA",
+            _NOT_STANDING[reducer[0]],
+            start=start,
+            hint="use uniform, age, load or by_key",
+        )
+    return reducer
+
+
+def _refuse(select: Select, since: Since) -> None:
+    others = [
+        (select.window, "WINDOW", "leave one of them out"),
+        (next(iter(select.pairs), None), "WINDOW", "leave one of them out"),
+        (select.shedding, "WITH (…)", "leave it out; REDUCE BY says how much is read of the past"),
+    ]
+    for clause, said, hint in others:
+        if clause is not None:
+            raise select.error(
+                "NOT_IN_THE_LANGUAGE", f"a query with SINCE cannot have {said}", start=clause.start, hint=hint
+            )
+    for start in select.merge.starts if select.merge is not None else ():
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            "a query with SINCE cannot have MERGE JOIN",
+            start=start,
+            hint="make the merge a stream with CREATE STREAM … AS SELECT … MERGE JOIN …, and read that SINCE …",
+        )
+    for archive in select.archives:
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            "a query with SINCE reads its archive by itself",
+            start=archive.start,
+            hint="leave ARCHIVE out",
+        )
+    if isinstance(select.tree, exp.SetOperation):
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            f"a side of {select.tree.key.upper()} cannot have SINCE",
+            start=since.start,
+            hint=f"{_AS_A_STREAM} name that",
+        )
+    refuse_hints(select, "the query has no window")
+
+
+def _period(select: Select, tree: exp.Select, since: Since) -> int:
+    """How often there is an answer."""
+    if not is_aggregate(tree):
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            "SINCE is for aggregates, and the query has none",
+            start=since.start,
+            hint="filter by the stream's time, WHERE … >= TIMESTAMP '…', or ask once FROM ARCHIVE …",
+        )
+    if select.every is not None:
+        return select.every
+    if select.emit is not None:
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            f"a query with SINCE cannot have EMIT {select.emit.kind}",
+            start=select.emit.start,
+            hint="write EMIT EVERY INTERVAL 15 MINUTES",
+        )
+    raise select.error(
+        "AGGREGATE_UNBOUNDED",
+        "nothing says how often aggregates SINCE a time are answered",
+        start=since.start,
+        hint="add EMIT EVERY INTERVAL 15 MINUTES at the end",
+    )

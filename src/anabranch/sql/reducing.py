@@ -1,0 +1,104 @@
+"""`REDUCE BY reducer(…)`: read token by token, and checked against the reducers there are."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from anabranch.archive.reducers import SIGNATURES, Spec, check, reducer_of
+from anabranch.errors import AnabranchError, CatalogError, did_you_mean
+from anabranch.schema import StreamSchema
+from anabranch.sql.archive_tree import Reducing
+from anabranch.sql.cursor import Cursor, is_name, word
+from anabranch.sql.intervals import take_interval
+from anabranch.sql.tree import Select
+
+Registered = Mapping[str, str]
+"""The user's reducers: where the class of each is, by name."""
+NONE_REGISTERED: Registered = MappingProxyType({})
+
+
+def is_reducing(tokens: list[Token], index: int) -> bool:
+    """`REDUCE BY` is the clause; nothing else has BY behind a name."""
+    return [word(token) for token in tokens[index : index + 2]] == ["REDUCE", "BY"]
+
+
+def take_reducing(cursor: Cursor) -> Reducing:
+    """The reducer, where the cursor stands on REDUCE."""
+    cursor.expect("REDUCE", "BY")
+    token = cursor.peek()
+    name = cursor.name("a reducer")
+    if token is None or not cursor.words("("):
+        cursor.fail(f"expected ( behind {name}", hint="write for example REDUCE BY uniform(0.4)")
+    arguments: list[Any] = []
+    if not cursor.words(")"):
+        arguments.append(_take_argument(cursor))
+        while cursor.words(","):
+            arguments.append(_take_argument(cursor))
+        cursor.expect(")")
+    return Reducing(name, tuple(arguments), token.start)
+
+
+def _take_argument(cursor: Cursor) -> Any:
+    """A number, a length of time, or the name of a column."""
+    token = cursor.peek()
+    following = cursor.peek(1)
+    if word(token) == "INTERVAL" and following is not None and word(following) not in (",", ")"):
+        return dt.timedelta(microseconds=take_interval(cursor))
+    if token is not None and is_name(token):
+        return cursor.name("a column's name")
+    sign = "-" if cursor.words("-") else ""
+    point = "." if cursor.words(".") else ""
+    token = cursor.peek()
+    if token is None or token.token_type != TokenType.NUMBER:
+        cursor.fail("expected a number, an INTERVAL or a column's name")
+    text = sign + point + token.text
+    try:
+        number = int(text) if token.text.isdecimal() and not point else float(text)
+    except ValueError:
+        cursor.fail("expected a number")
+    cursor.advance()
+    return number
+
+
+def reducer_in(select: Select, reducing: Reducing, schema: StreamSchema, registered: Registered) -> Spec:
+    """The reducer as plain data, with columns as the stream spells them; errors point at where it stands."""
+    if ":" in reducing.name:  # a class by its path is named where it is registered, not in a query
+        known = did_you_mean(reducing.name, [*SIGNATURES, *registered])
+        raise placed(
+            select, reducing, CatalogError("REDUCER_NOT_FOUND", f'there is no reducer "{reducing.name}"', hint=known)
+        )
+    try:
+        spec = check(reducing.name, reducing.arguments, registered)
+        by = reducer_of(spec).by
+    except AnabranchError as problem:
+        raise placed(select, reducing, problem) from None
+    if by is None:
+        return spec
+    own = next((name for name in schema.names if name.lower() == by.lower()), None)
+    if own is None:
+        raise select.error(
+            "COLUMN_NOT_FOUND",
+            f'{spec[0]} keeps whole keys of "{by}", which is not a column',
+            start=reducing.start,
+            hint=did_you_mean(by, schema.names),
+        )
+    if spec[0] not in SIGNATURES:
+        return spec
+    return spec[0], tuple(own if value == by else value for value in spec[1])
+
+
+def key_of(spec: Spec) -> str | None:
+    """The column of which a reducer keeps whole keys, if it does."""
+    return reducer_of(spec).by
+
+
+def placed(select: Select, reducing: Reducing, problem: AnabranchError) -> AnabranchError:
+    """The error, pointing at the reducer."""
+    place = select.error("", "", start=reducing.start)
+    fields = {**problem.as_dict(), "line": place.line, "column": place.column}
+    return type(problem)(fields.pop("name"), fields.pop("message"), **fields)
