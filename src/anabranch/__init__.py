@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 from anabranch.errors import AnabranchError
 
 if TYPE_CHECKING:
+    from anabranch.archive.reduction import Reducer, Seen
     from anabranch.database import Database
     from anabranch.result import Result
 
 __version__ = "0.1.0"
-__all__ = ["AnabranchError", "Database", "Result", "__version__", "open"]
+__all__ = ["AnabranchError", "Database", "Reducer", "Result", "Seen", "__version__", "open"]
 
 
 def open(
@@ -43,7 +44,12 @@ def open(
     return Database(path, spark=spark, settings=settings, queries=queries, create=create)
 
 
-_LOADED_WHEN_ASKED_FOR = {"Database": "anabranch.database", "Result": "anabranch.result"}
+_LOADED_WHEN_ASKED_FOR = {
+    "Database": "anabranch.database",
+    "Reducer": "anabranch.archive.reduction",
+    "Result": "anabranch.result",
+    "Seen": "anabranch.archive.reduction",
+}
 """Executors and the command line's `--help` do without Arrow and the SQL front end."""
 
 

@@ -35,6 +35,7 @@ from anabranch.operators.landmark import Landmark
 from anabranch.queries import Query
 from anabranch.queries.archiver import Archiver
 from anabranch.queries.archives import Archives
+from anabranch.queries.asking import summaries_name
 from anabranch.queries.idle import IdleWatch
 from anabranch.queries.ingest import Ingest
 from anabranch.result import Result
@@ -80,7 +81,7 @@ class Database:
         self._writers: dict[str, StreamWriter] = {}
         self._queries: dict[str, Query] = {}
         self._ingests: list[Ingest] = []
-        self.archives = Archives(self.catalog, self.settings, self._clock, self.run_here_or_in_spark)
+        self.archives = Archives(self.catalog, self.settings, self._clock, self.run_here_or_in_spark, active=queries)
         self._idle = IdleWatch(self.settings["idle_timeout_seconds"])
         self._closed = threading.Event()
         threading.Thread(
@@ -88,8 +89,6 @@ class Database:
         ).start()
         if queries:
             self._resume()
-            if self.archives.infos():
-                self.archives.start()
 
     def __enter__(self) -> Database:
         return self
@@ -275,6 +274,10 @@ class Database:
             "query": summaries_name(info),
         }
 
+    def register_reducer(self, name: str, path: str) -> None:
+        """Give the class at `package.module:Class`, a `Reducer`, a name for REDUCE BY in this database."""
+        self.catalog.register_reducer(name, path)
+
     # -- statements ----------------------------------------------------------------------------
 
     def sql(self, text: str) -> Result:
@@ -444,12 +447,12 @@ class Database:
         readers = {n: open_stream(self.catalog.stream_storage(n), history=True) for n in operator.inputs}
         for reader in readers.values():
             reader.refresh()
-        inputs = Inputs(readers)
-        if operator.bytes_to_read(inputs) > self.settings["archive_local_bytes"]:
+        inputs, end = Inputs(readers), {name: reader.end() for name, reader in readers.items()}
+        if operator.bytes_to_read(end, inputs) > self.settings["archive_local_bytes"]:
             engine = self.engine()
             return engine.collect(engine.read_once(self.source_options(operator)))
-        start = {n: Offset(r.first_row()) for n, r in readers.items()}
-        tasks = operator.plan(start, {n: r.end() for n, r in readers.items()}, inputs, _HERE)
+        start = {name: Offset(reader.first_row()) for name, reader in readers.items()}
+        tasks = operator.plan(start, end, inputs, _HERE)
         with ThreadPoolExecutor(_HERE) as pool:  # Arrow and the kernels leave the interpreter's lock alone
             batches = [b for part in pool.map(lambda task: list(operator.run(task, inputs)), tasks) for b in part]
         return pa.Table.from_batches(batches, operator.schema(inputs))
@@ -502,11 +505,6 @@ class Database:
     def _check(self) -> None:
         if self._closed.is_set():
             raise QueryError("DATABASE_IS_CLOSED", f"the database {self.path} is closed")
-
-
-def summaries_name(info: ArchiveInfo) -> str:
-    """The standing query that fills an archive of summaries."""
-    return f"{info.stream}.{info.name}"
 
 
 def _single_select(text: str) -> Select:

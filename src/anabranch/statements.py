@@ -12,8 +12,10 @@ from anabranch.catalog.planning import plan_query, plan_question
 from anabranch.dataspace.opening import origin_of
 from anabranch.errors import CatalogError, DataError
 from anabranch.log.stream import DATASPACE, StreamInfo
-from anabranch.operators.base import Inputs
+from anabranch.operators.archive_scan import ArchiveScan
+from anabranch.operators.base import Inputs, Operator
 from anabranch.operators.select import Select as SelectOperator
+from anabranch.queries.asking import ask
 from anabranch.result import Result
 from anabranch.schema import StreamSchema, sql_type
 from anabranch.settings import Settings
@@ -81,6 +83,10 @@ def insert(db: Database, statement: s.InsertInto) -> Result:
 
 def select_once(db: Database, statement: s.SelectOnce) -> Result:
     plan = plan_question(statement.select, db.catalog)
+    for stream, archive in plan.archives():
+        db.archives.find(stream, archive) if archive is not None else db.archives.wanted(stream)
+    if plan.question is not None:
+        return Result(ask(plan.question, db.catalog, db.run_here_or_in_spark))
     engine = db.engine()
     if plan.standing is not None:
         options = db.source_options(plan.standing.operator, ended=plan.ended)
@@ -92,10 +98,15 @@ def select_once(db: Database, statement: s.SelectOnce) -> Result:
     return Result(engine.collect(engine.sql_once(plan.sql, views)))
 
 
-def _read(use: StreamUse) -> SelectOperator:
+def _read(use: StreamUse) -> Operator:
     """The operator that reads what a one-time query needs of a stream."""
     names = use.schema.names if use.columns is None else list(use.columns) or [use.schema.time]
     columns = tuple((name, exp.column(name, quoted=True).sql("spark")) for name in names)
+    if use.archive is not None:
+        past = use.archive
+        return ArchiveScan(
+            use.stream, columns, use.schema.time, use.filter, past.since, past.until, past.reducer, past.name
+        )
     return SelectOperator(use.stream, columns, use.schema.time, use.filter)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import decimal
+import doctest
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +89,20 @@ def test_error_leaves_the_reading_to_the_question() -> None:
 
 def test_stateless_reducers_are_those_that_answer_the_same_again() -> None:
     assert {name for name, cls in REDUCERS.items() if not cls.stateless} == {"load"}
+
+
+def test_page_lists_every_reducer_and_its_example_runs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reducers.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+\([^`]*\))` \| (.*) \|$", page, flags=re.MULTILINE))
+    assert rows == {str(signature): signature.help for signature in SIGNATURES.values()}
+    fields = {
+        name for cell in re.findall(r"^\| (`[a-z_`, ]+) \|", page, re.MULTILINE) for name in re.findall(r"\w+", cell)
+    }
+    assert {field.name for field in dataclasses.fields(Seen)} <= fields
+    outcome = doctest.DocTestRunner(verbose=False).run(
+        doctest.DocTestParser().get_doctest(page, {}, "reducers.md", None, 0)
+    )
+    assert (outcome.failed, outcome.attempted) == (0, 4)
 
 
 # -- load ----------------------------------------------------------------------------------------

@@ -307,6 +307,19 @@ def test_file_that_is_gone_or_torn_costs_time_and_no_answer(tmp_path: Path) -> N
     assert case.ask(SHAPE, -300, 600).rows_read == 0
 
 
+def test_summaries_that_cannot_be_kept_cost_time_and_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case(tmp_path, some_rows(28, 500))
+
+    def full(*_: Any, **__: Any) -> str:
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Storage, "write", full)
+        assert case.ask(SHAPE, -300, 600).rows_read > 0
+    assert case.ask(SHAPE, -300, 600).rows_read > 0
+    assert case.ask(SHAPE, -300, 600).rows_read == 0
+
+
 # -- questions -----------------------------------------------------------------------------------
 
 

@@ -44,12 +44,13 @@ WRONG_TEXTS = [
     ),
     (
         "DROP TABLE x",
-        "NOT_IN_THE_LANGUAGE (line 1, column 6) DROP TABLE is not available. Hint: write DROP STREAM or DROP QUERY",
+        "NOT_IN_THE_LANGUAGE (line 1, column 6) DROP TABLE is not available. Hint: write DROP STREAM, DROP "
+        "QUERY or DROP ARCHIVE",
     ),
     (
         "CREATE VIEW v AS SELECT 1",
         'NOT_IN_THE_LANGUAGE (line 1, column 8) "CREATE VIEW" does not begin a statement. Hint: there '
-        "are: CREATE STREAM, CREATE STREAM AS, CREATE CONTINUOUS QUERY",
+        "are: CREATE STREAM, CREATE STREAM AS, CREATE CONTINUOUS QUERY, CREATE ARCHIVE",
     ),
     (
         "CREATE STREAM s",
@@ -156,7 +157,7 @@ WRONG_TEXTS = [
     (
         "SHOW TABLES",
         'NOT_IN_THE_LANGUAGE (line 1, column 6) "SHOW TABLES" does not begin a statement. Hint: there '
-        "are: SHOW STREAMS, SHOW QUERIES",
+        "are: SHOW STREAMS, SHOW QUERIES, SHOW ARCHIVES",
     ),
     (
         "SELECT :a",

@@ -37,6 +37,18 @@ VALID = [
     "SELECT a.*, b.id AS other FROM packets a LEFT MERGE JOIN ptb b ON within(a.id, b.id, 0.5) AND a.saddr = b.saddr "
     "FULL OUTER MERGE JOIN loads c ON within(c.window_end, a.ts, INTERVAL 1 MINUTE) WITH (algorithm = 'cgm', policy = "
     "'all', window = 50, step = 5, every = INTERVAL 1 SECOND, delta = 0.02, over = 9, memory = '1 MB') WHERE a.id > 3",
+    "CREATE ARCHIVE a ON s USING windowed_aggregation EVERY INTERVAL 1 HOUR GROUP BY b, c KEEP INTERVAL 9 DAYS OPTIONS "
+    "(run_rows 5); ALTER ARCHIVE ON s ADD LEVEL 20 PERCENT; VACUUM ARCHIVE s RETAIN INTERVAL 1 DAY; DROP ARCHIVE s",
+    "SELECT saddr, avg(length) AS a FROM ARCHIVE b ON packets p BETWEEN TIMESTAMP '2026-01-01' AND now() - INTERVAL 1 "
+    "DAY REDUCE BY by_key(saddr, 0.9) WHERE id > 3 GROUP BY saddr ORDER BY a DESC LIMIT 3 WITH ERROR 2 PERCENT "
+    "CONFIDENCE 95 PERCENT",
+    "SELECT p.id, _fraction FROM packets q JOIN ARCHIVE a ON packets p REDUCE BY age(INTERVAL 1 DAY) ON p.id = q.id "
+    "WHERE p.id IN (SELECT id FROM ARCHIVE ptb)",
+    "SELECT count(*) AS n FROM ARCHIVE packets WITHIN 500 MILLISECONDS",
+    "SELECT saddr, count(*) AS n FROM packets SINCE TIMESTAMP '2026-01-01' UNTIL DATE '2026-02-01' REDUCE BY "
+    "uniform(0.4) GROUP BY saddr EMIT EVERY INTERVAL 15 MINUTES WITH CONFIDENCE 90 PERCENT",
+    "SELECT a.saddr, _matches FROM packets a JOIN ARCHIVE ptb b LAST 7 INTERVAL 1 DAY WITHIN INTERVAL 1 HOUR IN ANY "
+    "REDUCE BY load(INTERVAL 5 SECONDS, id) ON a.id = b.id AND b.length > 3 WHERE a.length > 3",
     "SELECT CASE WHEN id = 1 THEN 'a' END, array(1, 2)[0], transform(array(1), x -> x + 1) FROM packets",
 ]
 WORDS = """
@@ -46,6 +58,7 @@ VIEW TIMESTAMP DATE JOIN ON USING EXISTS IN LIKE NOT BETWEEN AND window( getminu
 EMIT CHANGES FINAL DISTINCT INTERSECT EXCEPT ALL ORDER LIMIT DESC /*+ INDEX(T) STORAGE(LIST) RING(DB) median( mode(
 percentile(length,0.5) window_end WITHIN WINDOW(a,b) a. b. EVERY (SELECT memory shed CROSS _time ptb
 MERGE within( ANTI FULL policy='all' every=0 window=
+ARCHIVE SINCE UNTIL REDUCE uniform(0.4) by_key(id,0.9) LAST 7 EACH ANY ERROR PERCENT CONFIDENCE SECONDS DROP ALTER LEVEL
 """
 PIECES = st.sampled_from(WORDS.split())
 

@@ -49,8 +49,8 @@ def test_the_ends_of_the_streams_are_past_every_row(db: SparklessDatabase) -> No
     assert plan.standing is not None
     assert isinstance(plan.standing.operator, Merge)
     assert db.source_options(plan.standing.operator, ended=plan.ended).ends == {
-        "a": [3, MAX_TIME, 1],
-        "b": [3, MAX_TIME, 1],
+        "a": [3, MAX_TIME, 1, 1.0],
+        "b": [3, MAX_TIME, 1, 1.0],
     }
     times = {end[1] for end in db.source_options(plan.standing.operator).ends.values()}
     assert MAX_TIME not in times

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from anabranch.archive.layouts import COPY, PRIMARY, Choice, Layout, layout_of
 from anabranch.archive.marks import mark
 from anabranch.archive.runs import Run
 from anabranch.archive.table import RunTable
+from anabranch.errors import StreamError
 from anabranch.kernels.sampling import kept, key_lots, lots
 from anabranch.kernels.values import integers
 from anabranch.log.offset import Piece
@@ -93,6 +95,17 @@ class ArchiveReader:
                 found.append(run)
         return found
 
+    def _covering(self, start: int, end: int) -> list[Run]:
+        """The runs of all those rows; that some are gone is an error, never silently missing."""
+        runs = self._between(start, end)
+        if start < end and (not runs or runs[0].first > start or runs[-1].end < end):
+            raise StreamError(
+                "ROWS_ARE_GONE",
+                f'rows {start} to {end} of stream "{self.info.stream}" are not all in its archive "{self.info.name}"',
+                hint="raise KEEP, or start from a later row",
+            )
+        return runs
+
     def pieces(self, start: int, end: int) -> list[Piece]:
         """The runs between two rows, cut to them."""
         return [
@@ -108,7 +121,7 @@ class ArchiveReader:
 
     def _read(self, start: int, end: int, columns: Sequence[str]) -> pa.Table:
         pieces = []
-        for run in self._between(start, end):
+        for run in self._covering(start, end):
             low, high = max(start, run.first), min(end, run.end)
             pieces.append(self._whole_run(run, columns).slice(low - run.first, high - low))
         schema = pa.schema([self._schema.field(name) for name in columns])
@@ -148,7 +161,7 @@ class ArchiveReader:
 
     def _read_sample(self, start: int, end: int, columns: Sequence[str], keep: float, by: str | None) -> pa.Table:
         wanted = list(dict.fromkeys([*columns, *([by] if by is not None else [])]))
-        runs = self._between(start, end)
+        runs = self._covering(start, end)
         parts, taken = [], []
         for run in runs:
             choice = self._choose(run, keep, by)
@@ -183,7 +196,8 @@ class ArchiveReader:
         from_copy = sum(table == COPY for table in taken)
         missed = len(taken) - from_copy if COPY in self._copies else 0
         marked = [run.first for run, table in zip(runs, taken, strict=True) if table == COPY or not missed]
-        mark(self.storage, marked, keep, from_copy=from_copy, from_original=missed)
+        with contextlib.suppress(OSError, StreamError):  # who may only read does so without a mark
+            mark(self.storage, marked, keep, from_copy=from_copy, from_original=missed)
 
     def sample_bytes(self, start: int, end: int, columns: Sequence[str], keep: float, by: str | None = None) -> int:
         """About how many bytes a reduced read touches: from the sizes of files, without opening any."""

@@ -117,6 +117,8 @@ def declared(
     _only(every is None or layout == WINDOWED, "EVERY", WINDOWED)
     if layout == WINDOWED and not every:
         raise DataError("ARCHIVE_OPTION_INVALID", f"{WINDOWED} needs EVERY INTERVAL … after USING {WINDOWED}")
+    if keep_us is not None and keep_us <= 0:
+        raise DataError("ARCHIVE_OPTION_INVALID", "KEEP takes an interval above 0")
     given = _Options(layout, options or {})
     drawn = secrets.randbits(63) if seed is None else seed
     return ArchiveInfo(
@@ -146,7 +148,7 @@ class _Options:
 
     def __init__(self, layout: str, given: Mapping[str, str]) -> None:
         self._layout = layout
-        self._given = {name.lower(): value for name, value in given.items()}
+        self._given = {name.lower(): str(value) for name, value in given.items()}
         for name in self._given:
             if name not in OPTIONS:
                 raise DataError(
@@ -163,7 +165,7 @@ class _Options:
         text = self._take(name, only)
         if text is None:
             return default
-        if not text.isdigit() or not least <= int(text) <= most:
+        if not text.isdecimal() or not least <= int(text) <= most:
             raise _invalid(name, f"a whole number from {least} to {most}", text)
         return int(text)
 
@@ -184,7 +186,7 @@ class _Options:
         if text is None:
             return _DEFAULT_LEVELS
         parts = [part.strip().removesuffix("%").strip() for part in text.split(",")]
-        if not all(part.isdigit() and 0 < int(part) < 100 for part in parts):
+        if not all(part.isdecimal() and 0 < int(part) < 100 for part in parts):
             raise _invalid("levels", "reductions in percent from 1 to 99, with commas between", text)
         return tuple(sorted({int(part) for part in parts}))
 

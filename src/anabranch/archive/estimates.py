@@ -37,6 +37,8 @@ class Estimates:
     """The key columns, one entry per group, in order of the keys."""
     columns: list[Bounded]
     """Doubles, NULL where there is no value or nothing can be said; min and max in the type of their column."""
+    rows: Floats
+    """How many of the rows read are of each group."""
     rows_read: int
     rows_there: int
 
@@ -54,12 +56,14 @@ def estimates(sums: Sums, functions: Sequence[str], confidence: float = 0.95) ->
     sums = sums.collapsed()
     design = design_of(sums)
     columns = [_column(sums, design, i, function, confidence) for i, function in enumerate(functions)]
+    rows = design.by_group(sums.cells.rows)
     if not sums.keys:
-        return Estimates([], columns, sums.rows_read, sums.rows_there)
+        return Estimates([], columns, rows, sums.rows_read, sums.rows_there)
     coded = encode(list(sums.keys), sums.groups)
-    order = pa.array(np.argsort(coded.ranks()[coded.codes]))
-    sorted_columns = [(v.take(order), low.take(order), high.take(order)) for v, low, high in columns]
-    return Estimates([key.take(order) for key in sums.keys], sorted_columns, sums.rows_read, sums.rows_there)
+    order = np.argsort(coded.ranks()[coded.codes])
+    at = pa.array(order)
+    ordered = [(value.take(at), low.take(at), high.take(at)) for value, low, high in columns]
+    return Estimates([key.take(at) for key in sums.keys], ordered, rows[order], sums.rows_read, sums.rows_there)
 
 
 def _column(sums: Sums, design: Design, i: int, function: str, confidence: float) -> Bounded:
@@ -83,6 +87,8 @@ def _count(design: Design, rows: NDArray[np.int64], confidence: float) -> Bounde
     found = found._replace(slope=design.count_slope(rows, found))
     low, high = count_bounds(found, confidence)
     seen = design.by_group(rows)
+    if design.unseen > 0:
+        low, high = seen, np.full(len(seen), np.inf)
     high = np.minimum(high, design.most(seen))
     return _arrays(found.value, np.maximum(low, seen), high, found.value >= 0)
 
@@ -90,7 +96,7 @@ def _count(design: Design, rows: NDArray[np.int64], confidence: float) -> Bounde
 def _sum(design: Design, powers: Powers, confidence: float) -> Bounded:
     found = design.spreads(powers.number, spread(powers), totals(powers))
     low, high = bounds(found, confidence, found.sampled)
-    unknown = (found.sampled == 0) & (not design.exact)
+    unknown = ((found.sampled == 0) & (not design.exact)) | (design.unseen > 0)
     return _arrays(found.value, low, high, design.by_group(powers.number) > 0, unknown)
 
 
@@ -105,7 +111,7 @@ def _average(design: Design, powers: Powers, confidence: float) -> Bounded:
     found = design.spreads(powers.number, off).times(np.divide(1.0, count, out=np.zeros_like(count), where=there))
     found = found._replace(value=ratio, variance=found.variance * design.lost(found.sampled)).as_of_few()
     low, high = bounds(found, confidence, found.sampled - 1)
-    unknown = (found.sampled < 2) & (not design.exact)
+    unknown = ((found.sampled < 2) & (not design.exact)) | (design.unseen > 0)
     return _arrays(ratio, low, high, there, unknown)
 
 

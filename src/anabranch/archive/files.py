@@ -37,6 +37,7 @@ def table_schema(stream: pa.Schema) -> pa.Schema:
 
 def write_run(
     storage: Storage,
+    all_rows: pa.Table,
     blocks: Sequence[pa.Table],
     numbers: Sequence[int],
     *,
@@ -46,10 +47,10 @@ def write_run(
     time_column: str,
     compression: str,
 ) -> Written:
-    """Write the blocks of a run, those numbered `numbers` of `of`, as row groups of one file."""
-    schema = blocks[0].schema
-    times = [integers(block.column(time_column)) for block in blocks if block.num_rows]
-    low, high = (min(int(t[0]) for t in times), max(int(t[-1]) for t in times)) if times else (0, 0)
+    """Write rows, cut into the blocks numbered `numbers` of `of`, as row groups of one file."""
+    schema = all_rows.schema
+    times = all_rows.column(time_column)
+    low, high = (times[0].value, times[-1].value) if all_rows.num_rows else (0, 0)
     metadata = {} if len(numbers) == of else {_BLOCKS: json.dumps(list(numbers)).encode()}
     schema = schema.with_metadata(metadata)
 
@@ -65,8 +66,7 @@ def write_run(
         return run_name(rows.start, len(rows), of, rate, (low, high))
 
     path = storage.write(write, name)
-    records = sum(block.num_rows for block in blocks)
-    return Written(path, sizes[0], records, _statistics(blocks, records, time_column))
+    return Written(path, sizes[0], all_rows.num_rows, _statistics(all_rows, time_column))
 
 
 def _encodings(schema: pa.Schema, compression: str) -> dict[str, Any]:
@@ -76,24 +76,30 @@ def _encodings(schema: pa.Schema, compression: str) -> dict[str, Any]:
         if pa.types.is_integer(field.type) or pa.types.is_timestamp(field.type) or pa.types.is_date(field.type)
     }
     words = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
-    level = {"compression_level": 1} if compression == "zstd" else {}
-    return {"compression": compression, "use_dictionary": words, "column_encoding": packed, **level}
+    # What is packed does not get much smaller, and is read and written faster as it is.
+    compressions = {field.name: "none" if field.name in packed else compression for field in schema}
+    levels = {name: 1 for name, how in compressions.items() if how == "zstd"}
+    return {
+        "compression": compressions,
+        "compression_level": levels or None,
+        "use_dictionary": words,
+        "column_encoding": packed,
+    }
 
 
-def _statistics(blocks: Sequence[pa.Table], records: int, time_column: str) -> str:
-    """Least and most of the time and of plain numbers, so that other readers can pass files over."""
+def _statistics(rows: pa.Table, time_column: str) -> str:
+    """Least and most of the time and of whole numbers, so that other readers can pass files over."""
     least: dict[str, Any] = {}
     most: dict[str, Any] = {}
     nulls: dict[str, int] = {}
-    for field in blocks[0].schema if records else ():
-        nulls[field.name] = sum(block.column(field.name).null_count for block in blocks)
-        if field.name not in (ROW, time_column) and not pa.types.is_integer(field.type):
-            continue
-        ends = [pc.min_max(block.column(field.name)).as_py() for block in blocks if block.num_rows]
-        lows, highs = ([e[k] for e in ends if e[k] is not None] for k in ("min", "max"))
-        if lows:
-            least[field.name], most[field.name] = _plain(min(lows)), _plain(max(highs))
-    return statistics(records, least, most, nulls)
+    for field in rows.schema if rows.num_rows else ():
+        column = rows.column(field.name)
+        nulls[field.name] = column.null_count
+        if field.name == time_column or pa.types.is_integer(field.type):
+            ends = pc.min_max(column).as_py()
+            if ends["min"] is not None:
+                least[field.name], most[field.name] = _plain(ends["min"]), _plain(ends["max"])
+    return statistics(rows.num_rows, least, most, nulls)
 
 
 def _plain(value: Any) -> Any:
@@ -192,9 +198,10 @@ def by_number(table: pa.Table, run: Run) -> pa.Table:
     numbers = integers(table.column(ROW))
     if len(numbers) < 2 or bool(np.all(numbers[1:] > numbers[:-1])):
         return table
-    if len(numbers) == run.rows:  # all of them: each has its place
-        order = np.empty(len(numbers), np.int64)
-        order[numbers - run.first] = np.arange(len(numbers))
+    if len(numbers) * 64 > run.rows:  # each has its place among all rows of the run
+        places = np.full(run.rows, -1, np.int64)
+        places[numbers - run.first] = np.arange(len(numbers))
+        order = places if len(numbers) == run.rows else places[places >= 0]
     else:
         order = np.argsort(numbers, kind="stable")
     return table.combine_chunks().take(pa.array(order))

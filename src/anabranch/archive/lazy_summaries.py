@@ -9,6 +9,7 @@ a file that is lost only costs time. Only whole windows go in: those that the st
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 
 from anabranch.archive.rollups import Shape
 from anabranch.archive.time_spans import Span, joined
+from anabranch.errors import StreamError
 from anabranch.log.storage import Storage
 from anabranch.schema import TIME_TYPE
 
@@ -76,9 +78,13 @@ class LazySummaries:
         return pa.concat_tables([shape.schema(self._schema).empty_table(), *parts])
 
     def add(self, shape: Shape, span: Span, summaries: pa.Table) -> None:
-        """Keep the summaries of whole windows."""
+        """Keep the summaries of whole windows, if that is possible: no question fails because it is not."""
         if span[0] >= span[1] or any(start <= span[0] and span[1] <= end for start, end in self.covered(shape)):
             return
+        with contextlib.suppress(OSError, StreamError):  # no room, not allowed, or dropped by another process
+            self._add(shape, span, summaries)
+
+    def _add(self, shape: Shape, span: Span, summaries: pa.Table) -> None:
         place = self._place(shape)
         if not place.exists(_SHAPE):
             place.make()

@@ -83,6 +83,8 @@ def changing(archive: Storage) -> Iterator[Marks]:
 
 def mark(archive: Storage, runs: list[int], keep: float, *, from_copy: int, from_original: int) -> None:
     """Note what a reduced read has left of runs, and where it found them; nothing is written if nothing is new."""
+    if keep <= 0:  # nothing was read, and nothing would be left
+        return
     rate = rate_of(keep)
     known = load_marks(archive)
     if not from_copy and not from_original and all(known.of(run) <= rate for run in runs):

@@ -6,6 +6,7 @@ other begins, and whether a row comes from here or there makes no difference to 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,7 +17,7 @@ from anabranch.archive.declaration import ARCHIVES, INFO, ROW, WINDOWED, archive
 from anabranch.errors import CatalogError, StreamError, did_you_mean
 from anabranch.kernels.sampling import kept, key_lots, lots_between
 from anabranch.log.offset import Piece
-from anabranch.log.reader import StreamReader
+from anabranch.log.reader import SETTLED_NS, StreamReader
 from anabranch.log.storage import Storage
 
 
@@ -35,11 +36,14 @@ class HistoryReader(StreamReader):
 
     def _find_archives(self) -> None:
         """Look which archives there are."""
-        changed = self._storage.child(ARCHIVES).changed()
+        parent = self._storage.child(ARCHIVES)
+        changed = parent.changed()
         looked = None if changed is None else (changed, *(each.storage.made(INFO) for each in self._archives))
         if looked is not None and looked == self._looked:
             return
-        found = [(place, info) for place, info in archives_of(self._storage) if info.layout != WINDOWED]
+        directories = len(parent.directories())
+        declared = archives_of(self._storage)
+        found = [(place, info) for place, info in declared if info.layout != WINDOWED]
         if self._wanted is not None:
             names = [info.name for _, info in found]
             found = [each for each in found if each[1].name.lower() == self._wanted.lower()]
@@ -53,7 +57,15 @@ class HistoryReader(StreamReader):
         self._archives = [
             known.get(info) or ArchiveReader(place, info, self.schema, self.time_column) for place, info in found
         ]
-        self._looked = None if changed is None else (changed, *(each.storage.made(INFO) for each in self._archives))
+        # A directory whose declaration is still to come does not change again when that is written.
+        settled = changed is not None and time.time_ns() - changed > SETTLED_NS and len(declared) == directories
+        self._looked = (changed or 0, *(each.storage.made(INFO) for each in self._archives)) if settled else None
+
+    def only(self, archive: str) -> HistoryReader:
+        """The same stream with one of its archives."""
+        reader = HistoryReader(self._storage, archive)
+        reader.refresh()
+        return reader
 
     @property
     def archives(self) -> list[ArchiveReader]:

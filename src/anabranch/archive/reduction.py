@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import datetime
 import math
-import numbers
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 
 from anabranch.errors import QueryError
@@ -58,7 +58,7 @@ def checked_reduction(name: str, reduction: Any) -> float | datetime.timedelta:
         if reduction > datetime.timedelta(0):
             return reduction
         raise _unusable(name, f"the span {reduction}", "a span above zero")
-    if isinstance(reduction, numbers.Real) and not isinstance(reduction, bool):
+    if isinstance(reduction, (int, float, np.number)) and not isinstance(reduction, bool):
         fraction = float(reduction)
         if math.isfinite(fraction) and 0 <= fraction <= 1:
             return fraction

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 _NAME = re.compile("run-" + "-".join(f"([0-9a-f]{{{n}}})" for n in (16, 10, 5, 6, 16, 16)) + r"-\w+\.parquet")
 _BIAS = 2**63
 _PARTS = 1_000_000
+_SLACK = 1e-9
 
 
 @dataclass(frozen=True, order=True)
@@ -33,6 +34,20 @@ class Run:
     @property
     def end(self) -> int:
         return self.first + self.rows
+
+    def holds(self, keep: float) -> bool:
+        """Whether all rows are there that a reduced read of its range keeps."""
+        return self.rate >= 1 or self.rate >= keep - _SLACK
+
+
+def to_hold(rate: float) -> float:
+    """Which part to write so that a copy holds `rate`: 1 − 0.7 is a little more than 0.3, and both ask for it.
+
+    >>> run = Run(0, 1, 1, 0.3, 0, 0, "")
+    >>> run.holds(1 - 0.7), run.holds(0.31), to_hold(0.3) > 1 - 0.7
+    (True, False, True)
+    """
+    return rate if rate >= 1 else rate + 2 * _SLACK
 
 
 def run_name(first: int, rows: int, blocks: int, rate: float, times: tuple[int, int]) -> str:

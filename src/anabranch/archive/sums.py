@@ -67,13 +67,10 @@ class Sums:
         """The same sums as the first part of a read that keeps more; the rest is `sums_of(…, above=…)`."""
         kind, kept, unit, read, there = self.strata
         if keep < 1:
-            return together(
-                [dataclasses.replace(self, strata=Strata(kind, np.where(kept < 1, keep, kept), unit, read, there))]
-            )
-        everything = np.zeros_like(kind)
-        return together(
-            [dataclasses.replace(self, strata=Strata(everything, np.ones_like(kept), everything - 1, read, there))]
-        )
+            strata = Strata(kind, np.where(kept < 1, keep, kept), unit, read, there)
+        else:
+            strata = Strata(np.full_like(kind, ROWS), np.ones_like(kept), np.full_like(unit, -1), read, there)
+        return together([dataclasses.replace(self, strata=strata)])
 
     def collapsed(self) -> Sums:
         """The same with small strata taken together."""

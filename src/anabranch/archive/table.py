@@ -9,6 +9,7 @@ files that nobody sees.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 APPLICATION = "anabranch-archiver"
 _CONFIGURATION = {"delta.logRetentionDuration": "interval 365 days"}
 """Commits stay readable long after; what takes space are files of rows, which VACUUM ARCHIVE removes."""
+_FIRST_COMMIT = f"{0:020}.json"
 
 
 class Written(NamedTuple):
@@ -44,6 +46,7 @@ class RunTable:
         self.storage = storage
         self._log = storage.child("_delta_log")
         self._delta: DeltaTable | None = None
+        self._made = 0
         self._seen: int | None = None
         self._runs: list[Run] = []
         self._end: int | None = None
@@ -56,7 +59,8 @@ class RunTable:
         DeltaTable.create(self.storage.address, schema, mode="ignore", configuration=_CONFIGURATION)
 
     def exists(self) -> bool:
-        return bool(self._log.files())
+        # A process that died may have left a commit that was never made.
+        return any(name.endswith(".json") for name in self._log.files())
 
     def refresh(self) -> None:
         """Look which runs there are now."""
@@ -72,6 +76,9 @@ class RunTable:
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
 
+        made = self._log.made(_FIRST_COMMIT)
+        if made != self._made:  # another table by now: a copy may be dropped and made anew
+            self._delta, self._made = None, made
         try:
             if self._delta is None:
                 self._delta = DeltaTable(self.storage.address)
@@ -141,7 +148,7 @@ class RunTable:
         """Delete files that no version of the last `retain_hours` hours needs; gives how many."""
         table = self._load()
         removed: list[str] = table.vacuum(
-            retention_hours=int(retain_hours), dry_run=False, enforce_retention_duration=False, full=True
+            retention_hours=math.ceil(retain_hours), dry_run=False, enforce_retention_duration=False, full=True
         )
         return len(removed)
 

@@ -45,6 +45,16 @@ class Design:
         exact: NDArray[np.bool_] = (self.strata.keep >= 1) | all_read
         return exact
 
+    @property
+    def unseen(self) -> float:
+        """The share of all rows that lie where none was read: nothing is known about them."""
+        kind, keep, _, read, there = self.strata
+        hidden = (kind == ROWS) & (keep < 1) & (read == 0)
+        for fraction in keep[kind == KEYED_ROWS]:
+            if not np.any(read[(kind == KEY) & (keep == fraction)]):
+                hidden |= (kind == KEYED_ROWS) & (keep == fraction)
+        return float(there[hidden].sum() / max(there.sum(), 1))
+
     def by_group(self, rows: Integers) -> Floats:
         """Add up over the cells of each group."""
         return _per_group(self.group, rows, self.groups)
@@ -92,6 +102,8 @@ class Design:
             added = [a + b for a, b in zip(added, from_keys[:4], strict=True)]
             sampled += from_keys[4]
         value, variance, moving, skew = added
+        if 0 < self.unseen < 1:
+            value = value / (1 - self.unseen)
         slope = np.divide(moving, variance, out=np.zeros_like(moving), where=variance > 0)
         slope[~np.isfinite(slope)] = 0.0
         return Spreads(value, np.maximum(variance, 0.0), slope, skew, sampled)

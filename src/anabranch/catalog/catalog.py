@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
+from anabranch.catalog import reducers
 from anabranch.clock import Clock
 from anabranch.errors import CatalogError, StreamError, did_you_mean
 from anabranch.log.lock import WriterLock
@@ -171,6 +172,15 @@ class Catalog:
     def frame_storage(self, of: str) -> Storage:
         """Where a DataFrame that a program reads keeps its state, by what it is."""
         return self.root.child("frames", hashlib.sha256(of.encode()).hexdigest()[:16])
+
+    def register_reducer(self, name: str, path: str) -> None:
+        """Give a class of the user's a name for REDUCE BY."""
+        with self._lock():
+            reducers.register(self.root, name, path)
+
+    def reducers(self) -> dict[str, str]:
+        """The user's reducers: where the class of each is, by name."""
+        return reducers.registered(self.root)
 
     # -- how -----------------------------------------------------------------------------------
 

@@ -16,12 +16,12 @@ from anabranch.sql.tree import Select
 
 def plan_query(select: Select, catalog: Catalog, live_from: int | None = None) -> StandingPlan:
     """The plan of a standing query; `live_from` is what one that was planned before has."""
-    return _placed(plan_standing(select, catalog.schema), catalog, live_from=live_from)
+    return _placed(plan_standing(select, catalog.schema, catalog.reducers()), catalog, live_from=live_from)
 
 
 def plan_question(select: Select, catalog: Catalog) -> OncePlan:
     """The plan of a SELECT that is asked once."""
-    plan = plan_once(select, catalog.schema)
+    plan = plan_once(select, catalog.schema, catalog.reducers())
     return plan if plan.standing is None else replace(plan, standing=_placed(plan.standing, catalog, once=True))
 
 

@@ -1,38 +1,75 @@
-"""Rows dealt to blocks: which rows go to each, in their order."""
+"""Rows dealt to blocks, each in their order."""
 
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from anabranch.kernels.compiled import compiled
 from anabranch.kernels.values import frozen
 
+Ints = NDArray[np.int64]
 
-def dealt(block: NDArray[np.int64], blocks: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The places of the rows, block by block and in order inside each, and where each block begins among them.
 
-    >>> order, starts = dealt(np.array([1, 0, 1, 2]), 3)
-    >>> order.tolist(), starts.tolist()
+def deal(block: Ints, blocks: int) -> tuple[Ints, Ints]:
+    """The place of each row among all, block by block and in order inside each, and where each block begins.
+
+    >>> places, starts = deal(np.array([1, 0, 1, 2]), 3)
+    >>> places.tolist(), starts.tolist()
     ([1, 0, 2, 3], [0, 1, 3, 4])
     """
-    order: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    order, starts = _dealt(frozen(block), blocks)
-    return order, starts
+    places: Ints
+    starts: Ints
+    places, starts = _deal(frozen(block), blocks)
+    return places, starts
+
+
+def dealt(rows: pa.Table, places: Ints) -> pa.Table:
+    """Rows at their places; `rows` has one chunk.
+
+    >>> dealt(pa.table({"a": [7, 8, 9]}), np.array([2, 0, 1])).to_pydict()
+    {'a': [8, 9, 7]}
+    """
+    order: pa.Array | None = None
+    columns = []
+    for column in rows.columns:
+        array = column.chunk(0)
+        width = _WIDTHS.get(array.type.bit_width if pa.types.is_primitive(array.type) else 0)
+        if width is not None and array.null_count == 0:
+            # Written to many places but read in order, which is several times as fast as the other way round.
+            values = np.frombuffer(array.buffers()[1], width, len(array), array.offset * np.dtype(width).itemsize)
+            moved = pa.py_buffer(_scattered(frozen(values), frozen(places)))
+            columns.append(pa.Array.from_buffers(array.type, len(array), [None, moved]))
+        else:
+            if order is None:
+                order = pa.array(_scattered(frozen(np.arange(len(places))), frozen(places)))
+            columns.append(array.take(order))
+    return pa.table(columns, schema=rows.schema)
+
+
+_WIDTHS: dict[int, type[np.int32] | type[np.int64]] = {32: np.int32, 64: np.int64}
 
 
 @compiled
-def _dealt(block, blocks):  # type: ignore[no-untyped-def]
+def _deal(block, blocks):  # type: ignore[no-untyped-def]
     starts = np.zeros(blocks + 1, np.int64)
     for i in range(len(block)):
         starts[block[i] + 1] += 1
     for b in range(blocks):
         starts[b + 1] += starts[b]
     at = starts.copy()
-    order = np.empty(len(block), np.int64)
+    places = np.empty(len(block), np.int64)
     for i in range(len(block)):
         b = block[i]
-        order[at[b]] = i
+        places[i] = at[b]
         at[b] += 1
-    return order, starts
+    return places, starts
+
+
+@compiled
+def _scattered(values, places):  # type: ignore[no-untyped-def]
+    out = np.empty(len(values), values.dtype)
+    for i in range(len(values)):
+        out[places[i]] = values[i]
+    return out

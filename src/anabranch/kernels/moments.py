@@ -17,6 +17,8 @@ from anabranch.kernels.values import frozen
 
 Slots = NDArray[np.int64]
 
+_ROUNDING = 2.0**-98
+
 
 class Powers(NamedTuple):
     """Per slot, how many values there were, and Σy, Σy², Σy³ as (high, low): one row of six doubles."""
@@ -161,4 +163,7 @@ def _central(mean, second, third, counts, sums):  # type: ignore[no-untyped-def]
         about = two_high + two_low
         mean[i] = middle + off
         second[i] = max(about - n * off * off, 0.0)
-        third[i] = three_high + three_low - 3.0 * off * about + 2.0 * n * off**3
+        cubes = three_high + three_low - 3.0 * off * about + 2.0 * n * off**3
+        # Of values very far from zero, what is left of the cubes is rounding.
+        if abs(cubes) > _ROUNDING * n * abs(middle) ** 3:
+            third[i] = cubes

@@ -52,8 +52,8 @@ def blocks_of(drawn: Lots, blocks: int) -> NDArray[np.int64]:
     >>> blocks_of(np.array([0, 2**63, 2**64 - 1], np.uint64), 4).tolist()
     [0, 2, 3]
     """
-    high = drawn >> np.uint64(32)
-    return ((high * np.uint64(blocks)) >> np.uint64(32)).astype(np.int64)
+    found: NDArray[np.int64] = _blocks(frozen(drawn), np.uint64(blocks))
+    return found
 
 
 def blocks_for(keep: float, blocks: int) -> int:
@@ -84,4 +84,12 @@ def _drawn(numbers, seed):  # type: ignore[no-untyped-def]
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         out[i] = x ^ (x >> np.uint64(31))
+    return out
+
+
+@compiled
+def _blocks(drawn, blocks):  # type: ignore[no-untyped-def]
+    out = np.empty(len(drawn), np.int64)
+    for i in range(len(drawn)):
+        out[i] = np.int64(((drawn[i] >> np.uint64(32)) * blocks) >> np.uint64(32))
     return out

@@ -17,7 +17,7 @@ from anabranch.log.storage import Storage
 from anabranch.log.stream import INFO, StreamInfo
 from anabranch.log.writer import WATERMARK
 
-_SETTLED_NS = 50_000_000
+SETTLED_NS = 50_000_000
 """A directory's time of change is trusted only when it is this old: two changes may share one tick."""
 _OPEN_SEGMENTS = 128
 
@@ -62,7 +62,7 @@ class StreamReader:
         found = (Segment.parse(name, size) for name, size in self._segments.files().items())
         self._chain = chain(s for s in found if s)
         self._close_gone()
-        settled = changed is not None and _time.time_ns() - changed > _SETTLED_NS
+        settled = changed is not None and _time.time_ns() - changed > SETTLED_NS
         self._seen = changed if settled else None
 
     def _close_gone(self) -> None:

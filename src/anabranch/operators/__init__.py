@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from anabranch.operators.archive_aggregate import ArchiveAggregate
+from anabranch.operators.archive_scan import ArchiveScan
 from anabranch.operators.archive_write import ArchiveWrite
 from anabranch.operators.base import Operator
 from anabranch.operators.history_join import HistoryJoin
@@ -21,6 +23,8 @@ from anabranch.operators.window_rows import WindowRows
 from anabranch.operators.window_sets import WindowSetOperation
 
 OPERATORS: dict[str, type[Operator]] = {
+    "archive_aggregate": ArchiveAggregate,
+    "archive_scan": ArchiveScan,
     "archive_write": ArchiveWrite,
     "history_join": HistoryJoin,
     "history_join_aggregate": HistoryJoinAggregate,

@@ -44,10 +44,10 @@ class ArchiveWrite(Operator):
     def schema(self, inputs: Inputs) -> pa.Schema:
         return WRITTEN
 
-    def bytes_to_read(self, inputs: Inputs) -> int:
+    def bytes_to_read(self, end: Offsets, inputs: Inputs) -> int:
         reader = inputs.history(self.stream)
         names = reader.schema.names
-        return sum(reader.sample_bytes(first, end, names, 1.0) for _, first, end, _ in self.jobs)
+        return sum(reader.sample_bytes(low, high, names, 1.0) for _, low, high, _ in self.jobs)
 
     def plan(self, start: Offsets, end: Offsets, inputs: Inputs, parallelism: int) -> list[Task]:
         return [Task({}, {}, {"job": number}) for number in range(len(self.jobs))]

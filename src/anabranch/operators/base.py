@@ -82,6 +82,10 @@ class LogReader(Protocol):
 class HistoryLog(LogReader, Protocol):
     """A log that can be read in part, over archive and log together (`anabranch.archive.reader.HistoryReader`)."""
 
+    def only(self, archive: str) -> HistoryLog:
+        """The same log, with one of its archives."""
+        ...
+
     @property
     def seed(self) -> int:
         """What the lots of reduced reads are drawn with, see `kernels.sampling`."""
@@ -162,9 +166,10 @@ class Inputs:
     window_memory: int = 1 << 30
     """Bytes that an index may keep of its window's rows before they go to files."""
 
-    def history(self, stream: str) -> HistoryLog:
-        """The reader of a stream, for operators that say `reads_history`."""
-        return cast(HistoryLog, self.readers[stream])
+    def history(self, stream: str, archive: str | None = None) -> HistoryLog:
+        """The reader of a stream, for operators that say `reads_history`; of its archives only one, if it is named."""
+        reader = cast(HistoryLog, self.readers[stream])
+        return reader if archive is None else reader.only(archive)
 
 
 @dataclass(frozen=True)
@@ -227,7 +232,7 @@ class Operator:
         """Where a standing query begins: with what the log holds, unless it says otherwise."""
         return {name: Offset(inputs.readers[name].first_logged_row()) for name in self.inputs}
 
-    def bytes_to_read(self, inputs: Inputs) -> int:
+    def bytes_to_read(self, end: Offsets, inputs: Inputs) -> int:
         """About how much one that is asked once reads; what is little is done without Spark."""
         return 1 << 62
 

@@ -173,6 +173,11 @@ class HistoryJoin(Operator):
         if task.detail["last"] and slices is not None:
             live.put(name, slices)
 
+    def by(self, inputs: Inputs) -> Bound:
+        """The live side of the keys that a reducer keeps whole."""
+        program = self._program(inputs)
+        return next(each.live for each in program.equal if each.past.columns == (program.past.by,))
+
     def keep(self, end: Offsets) -> float:
         """The fraction of history's keys that a micro-batch reads."""
         return 1.0 if self.reducer is None else min(end[name].keep for name in self.inputs)

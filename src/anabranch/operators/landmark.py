@@ -1,20 +1,50 @@
-"""Landmark queries: aggregates since a time in the past, answered again and again as time goes on."""
+"""Landmark queries: aggregates since a time in the past, answered again and again as time goes on.
+
+Query 1 of S. Chandrasekaran and M. Franklin (2004): a running count since the beginning of the rush hour, every
+fifteen minutes. It begins in history and goes on with live rows; rows have the same numbers in both, so nothing is
+missing or counted twice at the seam. Of history a reducer may read a part, live rows are all counted.
+
+What is kept are totals, in a file for each offset: rows are needed only once.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
+import functools
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from anabranch.operators.base import Operator
+import pyarrow as pa
+
+from anabranch.archive.reducers import reducer_of
+from anabranch.archive.strata import STRATUM
+from anabranch.errors import QueryError
+from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, Offset, Offsets, Operator, Task
+from anabranch.operators.history.bounded import Bounded, bind_bounded, column_of, refuse_questions, with_time
+from anabranch.operators.history.exact_totals import ExactTally, ExactTotals
+from anabranch.operators.history.part_totals import PartTally, PartTotals
+from anabranch.operators.history.reading import HistoryReadings
+from anabranch.operators.history.steps import Asked, Step, Tally, answered, heading, is_sent, received, sent
+from anabranch.operators.state import StateFiles
+from anabranch.operators.window_explain import measure
+from anabranch.operators.window_program import Program, bind_program
+
+ROWS_PER_TASK = 500_000
+"""Below this, starting another task costs more than it gains."""
+_ROWS_PER_BATCH = 1 << 17
 
 
 @dataclass(frozen=True)
 class Landmark(Operator):
-    """Aggregates of the rows of `stream` from `since` (µs) on, per group, at each multiple of `every`.
+    """Aggregates of the rows of `stream` from `since` (µs) on, per group, at each multiple of `every` after that.
 
     `keys` are (name, SQL), `aggregates` (name, function, SQL of the argument or None), `columns` the answer's
-    (name, name of a key or aggregate). Of the rows before number `live_from` only a part is read, if there is
-    a `reducer`; then each aggregate has bounds that hold with `confidence`.
+    (name, name of a key or aggregate, or _time). Only rows before `until` count, and the last answer is the first
+    that is not before it. With a `reducer`, part of the rows before number `live_from` is read, and each aggregate
+    x has x_low and x_high beside it, which hold with `confidence`.
     """
 
     kind: ClassVar[str] = "landmark"
@@ -34,6 +64,205 @@ class Landmark(Operator):
     live_from: int = 0
     confidence: float = 0.95
 
+    def __post_init__(self) -> None:
+        if self.every <= 0:
+            raise QueryError("WINDOW_SIZE_INVALID", f"a period of {self.every} was asked for, it must be above 0")
+
     @property
     def inputs(self) -> tuple[str, ...]:
         return (self.stream,)
+
+    def schema(self, inputs: Inputs) -> pa.Schema:
+        reader = inputs.readers[self.stream]
+        return self._bound(reader.schema, reader.time_column).schema
+
+    def beginning(self, inputs: Inputs) -> dict[str, Offset]:
+        """The first row that counts, be it in the archive or still to come."""
+        reader = inputs.readers[self.stream]
+        end = getattr(reader, "end", None)
+        return {self.stream: Offset(reader.row_at_time(self.since, 2**62 if end is None else end().row))}
+
+    # -- plan --------------------------------------------------------------------------------------
+
+    def plan(self, start: Offsets, end: Offsets, inputs: Inputs, parallelism: int) -> list[Task]:
+        asked = self._asked(start, end)
+        if asked is None:
+            return []
+        first, last = self._rows(start, end, inputs)
+        if first >= last and not asked.any:
+            return []
+        parts = max(1, min(parallelism, (last - first) // ROWS_PER_TASK)) if inputs.gathers else 1
+        cuts = {first + (last - first) * i // parts // STRATUM * STRATUM for i in range(1, parts)}
+        edges = [first, *sorted(cut for cut in cuts if first < cut < last), max(first, last)]
+        ranges = list(itertools.pairwise(edges))
+        return [
+            Task(dict(start), dict(end), {"rows": rows, "part": i, "parts": len(ranges)})
+            for i, rows in enumerate(ranges)
+        ]
+
+    def _asked(self, start: Offsets, end: Offsets) -> Asked | None:
+        """The answers of a micro-batch; None if there is nothing to count either."""
+        low, high = start[self.stream], end[self.stream]
+        if high.time < self.since or (self._last is not None and low.time >= self._last):
+            return None
+        return Asked(self.every, max(low.time, self.since), high.time, high.every, self._last)
+
+    @property
+    def _last(self) -> int | None:
+        """The time of the last answer."""
+        return None if self.until is None else -(-self.until // self.every) * self.every
+
+    def _rows(self, start: Offsets, end: Offsets, inputs: Inputs) -> tuple[int, int]:
+        """The rows of a micro-batch that count."""
+        low, high = start[self.stream], end[self.stream]
+        first = low.row
+        if low.time < self.since:
+            first = max(first, inputs.readers[self.stream].row_at_time(self.since, high.row))
+        return first, self._counted(high, inputs)
+
+    def _counted(self, at: Offset, inputs: Inputs) -> int:
+        """All rows that count at an offset are before this one."""
+        if self.until is None or at.time < self.until:
+            return at.row
+        return inputs.readers[self.stream].row_at_time(self.until, at.row)
+
+    # -- run ---------------------------------------------------------------------------------------
+
+    def run(self, task: Task, inputs: Inputs) -> Iterator[pa.RecordBatch]:
+        reader = inputs.readers[self.stream]
+        start, end = task.start[self.stream], task.end[self.stream]
+        (first, last), part, parts = task.detail["rows"], task.detail["part"], task.detail["parts"]
+        asked = self._asked(task.start, task.end)
+        assert asked is not None
+        files = StateFiles(inputs.scratch, self.kind, f"{self!r} {reader.identity}")
+        tally = self._tally(inputs, end.keep)
+        if part == 0:
+            self._take_up(tally, files, start, inputs)
+        steps = tally.steps(first, last, end.time if part == parts - 1 else None)
+        made: list[Step] = []
+        if parts == 1:
+            for table in answered(tally.totals, steps, asked):
+                yield from table.to_batches(max_chunksize=_ROWS_PER_BATCH)
+        else:
+            if part == 0:
+                yield from heading(dataclasses.asdict(asked) | {"time": reader.time_column}, reader.schema)
+                for step in tally.kept():
+                    yield from sent(step)
+            for step in steps:
+                yield from sent(step)
+                tally.totals.take(step)
+                made.append(step)
+        if last > first or parts > 1:
+            state = tally.state(first, made if part > 0 else None)
+            files.save(str(self._counted(end, inputs)), part, parts, state)
+            inputs.work.scratch_rows, inputs.work.scratch_bytes = state.rows, state.nbytes
+
+    def gather(self, answers: pa.Table) -> pa.Table:
+        if not is_sent(answers):
+            return answers
+        about, source, steps = received(answers)
+        time_column = about.pop("time")
+        program = self._bound(source, time_column)
+        totals = ExactTotals(program) if isinstance(program, Program) else PartTotals(program, self.confidence)
+        return pa.concat_tables([program.schema.empty_table(), *answered(totals, steps, Asked(**about))])
+
+    def _take_up(self, tally: Tally, files: StateFiles, start: Offset, inputs: Inputs) -> None:
+        """Go on with what was kept at the start; if it is lost, count the rows before again."""
+        if start.time == MIN_TIME or start.time < self.since:
+            return
+        row = self._counted(start, inputs)
+        states = files.load(str(row))
+        if states is not None:
+            tally.take_up(states)
+            return
+        since = inputs.readers[self.stream].row_at_time(self.since, row)
+        again = self._tally(inputs, start.keep)
+        for step in again.steps(since, row, start.time):
+            again.totals.take(step)
+        tally.take_up([again.state(since, None)])
+
+    def _tally(self, inputs: Inputs, keep: float) -> Tally:
+        log = inputs.history(self.stream)
+        program = self._bound(log.schema, log.time_column)
+        if isinstance(program, Program):
+            return ExactTally(program, log, self.every, inputs.work)
+        assert self.reducer is not None
+        reducer = reducer_of(self.reducer)
+        readings = HistoryReadings(log, self.live_from, keep, reducer, column_of(reducer.by, log.schema))
+        return PartTally(PartTotals(program, self.confidence), program, log, self.every, readings, inputs.work)
+
+    def _bound(self, source: pa.Schema, time_column: str) -> Program | Bounded:
+        return (_exact if self.reducer is None else _in_part)(self, source, time_column)
+
+    # -- what it has reached, needs and keeps ------------------------------------------------------
+
+    def reached(self, end: Offsets) -> int:
+        """The time of the next answer."""
+        time = end[self.stream].time
+        return time if time == MIN_TIME else (max(time, self.since) // self.every + 1) * self.every
+
+    def current(self, reached: int, newest: int, every: int = 1) -> int:
+        """The newest answer."""
+        return newest
+
+    def needs(self, at: Offsets) -> dict[str, Floor]:
+        """Rows that are not counted yet; the others are in the totals."""
+        return {self.stream: Floor(row=at[self.stream].row)}
+
+    def keeps(self) -> Keeps | None:
+        part = "" if self.reducer is None else ", of up to a hundred parts of history"
+        return Keeps("totals", f"one entry per group{part}")
+
+    def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
+        keeps = self.keeps()
+        assert keeps is not None
+        told: dict[str, Any] = {
+            "operator": self.kind,
+            "inputs": list(self.inputs),
+            "since": _stamp(self.since),
+            "until": None if self.until is None else _stamp(self.until),
+            "every": measure("time", self.every),
+            "filter": self.filter,
+            "keys": dict(self.keys),
+            "aggregates": {name: f"{function} of {sql or '*'}" for name, function, sql in self.aggregates},
+            "columns": dict(self.columns),
+            "time": self.time,
+        }
+        if self.reducer is not None:
+            told["reducer"] = f"{self.reducer[0]}{self.reducer[1]!r}"
+            told["history"] = f"rows before number {self.live_from}"
+            told["bounds"] = f"hold with {self.confidence:.0%} confidence"
+        return {**told, "keeps": {"what": keeps.what, "bound": keeps.bound}}
+
+
+@functools.lru_cache(maxsize=256)
+def _exact(operator: Landmark, source: pa.Schema, time_column: str) -> Program:
+    program = bind_program(
+        source=source,
+        stream=operator.stream,
+        time_column=time_column,
+        by_rows=False,
+        keys=operator.keys,
+        aggregates=operator.aggregates,
+        columns=with_time(operator.columns, operator.time),
+        where=operator.filter,
+        having=None,
+        order=(),
+        limit=None,
+        identity=repr(operator),
+    )
+    refuse_questions(program, operator.aggregates)
+    return program
+
+
+@functools.lru_cache(maxsize=256)
+def _in_part(operator: Landmark, source: pa.Schema, time_column: str) -> Bounded:
+    assert operator.reducer is not None
+    by = column_of(reducer_of(operator.reducer).by, source)
+    columns = with_time(operator.columns, operator.time)
+    more = [time_column, *([by] if by is not None else [])]
+    return bind_bounded(source, operator.keys, operator.aggregates, columns, operator.filter, *more)
+
+
+def _stamp(time: int) -> str:
+    return str(datetime.datetime.fromtimestamp(time / 1e6, datetime.UTC).replace(tzinfo=None))

@@ -6,6 +6,7 @@ killed between any two steps, and another goes on. One process at a time has the
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,14 +15,14 @@ from typing import Any
 import pyarrow as pa
 
 from anabranch.archive.archived import ArchiveReader
-from anabranch.archive.declaration import ArchiveInfo
+from anabranch.archive.declaration import INFO, ArchiveInfo
 from anabranch.archive.files import table_schema
 from anabranch.archive.layouts import COPY, PRIMARY
 from anabranch.archive.layouts.on_read_modify import OnReadModify
 from anabranch.archive.layouts.on_write_replicate import copy_of
 from anabranch.archive.marks import changing, load_marks, rate_of
 from anabranch.archive.reader import HistoryReader
-from anabranch.archive.runs import Run
+from anabranch.archive.runs import Run, parse_run
 from anabranch.archive.table import RunTable, Written
 from anabranch.archive.upkeep import Job, to_append, to_join, to_let_go
 from anabranch.clock import Clock
@@ -100,11 +101,16 @@ class Archiver:
             self._make_tables()
             reader = self._reader()
             archive = self._archive(reader)
-            start, end = self._held_up_to(archive), reader.end().row
+            begin = max(self.info.first_row, reader.first_row())  # retention may have been faster than our hold
+            start, end = self._held_up_to(archive, begin), reader.end().row
             self._waiting_since = None
             runs = to_append(start, end, self.info.run_rows, all_rows=all_rows)
-            for low in range(0, len(runs), _RUNS_AT_ONCE):
-                self._append_runs(archive, runs[low : low + _RUNS_AT_ONCE])
+            try:
+                for low in range(0, len(runs), _RUNS_AT_ONCE):
+                    self._append_runs(archive, runs[low : low + _RUNS_AT_ONCE], begin)
+            except Exception:
+                self._delete_unfinished(archive, begin)
+                raise
             archive.refresh()
             retention.hold(self._stream, self.holder, archive.end, None)
             return archive.end
@@ -114,16 +120,30 @@ class Archiver:
         """The name under which it keeps rows in the log that are not archived yet."""
         return f"archive {self.info.name}"
 
-    def _held_up_to(self, archive: ArchiveReader) -> int:
+    @staticmethod
+    def _held_up_to(archive: ArchiveReader, begin: int) -> int:
         """The rows below it are in every table: a process may have died between two of their commits."""
         ends = [table.end for table in archive.tables().values()]
-        return min((self.info.first_row if end is None else end for end in ends), default=self.info.first_row)
+        return min((begin if end is None else end for end in ends), default=begin)
 
-    def _append_runs(self, archive: ArchiveReader, runs: Sequence[tuple[int, int]]) -> None:
+    @staticmethod
+    def _delete_unfinished(archive: ArchiveReader, begin: int) -> None:
+        """Files of rows that no commit tells of: a full disk must not get fuller with each attempt."""
+        with contextlib.suppress(Exception):
+            archive.refresh()
+            for table in archive.tables().values():
+                held = begin if table.end is None else table.end
+                table.storage.sweep()
+                for name in table.storage.files():
+                    run = parse_run(name, 0, 0)
+                    if run is not None and run.first >= held:
+                        table.storage.delete(name)
+
+    def _append_runs(self, archive: ArchiveReader, runs: Sequence[tuple[int, int]], begin: int) -> None:
         end = runs[-1][1]
         jobs: list[Job] = []
         for name, table in archive.tables().items():
-            held = self.info.first_row if table.end is None else table.end
+            held = begin if table.end is None else table.end
             rate = archive.layout.rate(name)
             jobs += [Job(name, max(low, held), high, rate) for low, high in runs if high > held]
         written = self._write(jobs)
@@ -161,15 +181,24 @@ class Archiver:
             archive = self._archive(self._reader())
             groups = to_join(archive.runs, self.info.run_rows, least)
             for group in groups:
-                self._join(archive, group)
+                self._join(archive, group, list(archive.tables()))
+            self._align(archive)
             return sum(len(group) for group in groups)
 
-    def _join(self, archive: ArchiveReader, group: Sequence[Run]) -> None:
+    def _align(self, archive: ArchiveReader) -> None:
+        """Copies get the runs of the table of all rows, where a process died between two commits."""
+        for name in [each for each in archive.tables() if each != PRIMARY]:
+            firsts = {run.first: run.rows for run in archive.tables()[name].runs}
+            for run in archive.runs:
+                if firsts.get(run.first, run.rows) < run.rows:
+                    self._join(archive, [run], [name])
+
+    def _join(self, archive: ArchiveReader, group: Sequence[Run], tables: Sequence[str]) -> None:
         start, end = group[0].first, group[-1].end
         old: dict[str, list[Run]] = {}
         jobs: list[Job] = []
-        for name, table in archive.tables().items():
-            inside = [run for run in table.runs if start <= run.first and run.end <= end]
+        for name in tables:
+            inside = [run for run in archive.tables()[name].runs if start <= run.first and run.end <= end]
             if sum(run.rows for run in inside) == end - start:  # a copy may lie behind
                 old[name] = inside
                 jobs.append(Job(name, start, end, min(run.rate for run in inside)))
@@ -214,9 +243,12 @@ class Archiver:
         if COPY in archive.tables() and reads >= _LEAST_READS and marks.missed > self.info.threshold:
             with changing(self._storage) as fresh:
                 fresh.living, fresh.from_copy, fresh.from_original = {}, 0, 0
-            self._storage.child(COPY).delete_all()
+            # Out of the way first: half a table is none.
+            self._storage.child(f"{COPY}-old").delete_all()
+            self._storage.filesystem.move(self._storage.full(COPY), self._storage.full(f"{COPY}-old"))
+            self._storage.child(f"{COPY}-old").delete_all()
             return 0
-        if not marks.living:
+        if not marks.living or not archive.runs:
             return 0
         schema = table_schema(HistoryReader(self._stream).schema)
         table = archive.tables().get(COPY) or RunTable(self._storage.child(COPY))
@@ -239,7 +271,8 @@ class Archiver:
         for low in range(0, len(jobs), _RUNS_AT_ONCE):
             some = jobs[low : low + _RUNS_AT_ONCE]
             gone = [run for run in old if some[0].start <= run.first < some[-1].end]
-            table.commit(self._write(some), gone, end=archive.end, data_change=False)
+            # One that was there goes as far as the archive, or further if a process died in between.
+            table.commit(self._write(some), gone, end=None if table.end is not None else archive.end, data_change=False)
         if not self._storage.child(COPY).exists():
             self._storage.filesystem.move(self._storage.full(f"{COPY}-new"), self._storage.full(COPY))
         return len(jobs)
@@ -257,6 +290,8 @@ class Archiver:
             jobs = [Job(copy_of(level), run.first, run.end, 1 - level / 100) for run in archive.runs]
             for low in range(0, len(jobs), _RUNS_AT_ONCE):
                 table.commit(self._write(jobs[low : low + _RUNS_AT_ONCE]), end=jobs[low : low + _RUNS_AT_ONCE][-1].end)
+            if not jobs and archive.end > self.info.first_row:
+                table.commit([], end=archive.end)
             info.save(self._storage)
             self.info = info
 
@@ -267,6 +302,15 @@ class Archiver:
             info.save(self._storage)
             self.info = info
             self._storage.child(copy_of(level)).delete_all()
+
+    def drop(self) -> None:
+        """End the archive: first nobody finds it any more and the log need not wait, then its rows go."""
+        with self._mutex:
+            self.take()
+            self._storage.delete(INFO)
+            retention.let_go(self._stream, self.holder)
+            self.close()
+            self._storage.delete_all()
 
     def save(self, info: ArchiveInfo) -> None:
         """A changed declaration."""

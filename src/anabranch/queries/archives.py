@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import logging
 import threading
-from collections.abc import Callable, Mapping
+import time
+import weakref
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from anabranch.archive.declaration import (
     INFO,
@@ -28,6 +31,7 @@ from anabranch.queries.archiver import Archiver, RunJobs
 from anabranch.settings import Settings
 
 _LOOK_SECONDS = 0.5
+_FIND_SECONDS = 2.0
 
 _log = logging.getLogger("anabranch.archives")
 
@@ -35,7 +39,7 @@ _log = logging.getLogger("anabranch.archives")
 class Archives:
     """All archives of a database, and the thread that fills them."""
 
-    def __init__(self, catalog: Catalog, settings: Settings, clock: Clock, run: RunJobs) -> None:
+    def __init__(self, catalog: Catalog, settings: Settings, clock: Clock, run: RunJobs, *, active: bool) -> None:
         self._catalog = catalog
         self._settings = settings
         self._clock = clock
@@ -45,6 +49,8 @@ class Archives:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._told: dict[str, str] = {}
+        if active:
+            self._start()
 
     # -- which there are ---------------------------------------------------------------------------
 
@@ -78,6 +84,11 @@ class Archives:
             "ARCHIVE_NOT_FOUND", f'stream "{stream}" has no archive "{name}"', hint=did_you_mean(name, names)
         )
 
+    def wanted(self, stream: str) -> None:
+        """An error if a stream that is read from its archive has none."""
+        if not self.infos(stream):
+            self.find(stream)
+
     def archiver(self, stream: str, name: str | None = None) -> Archiver:
         """The writing side of an archive in this process."""
         info = self.find(stream, name)
@@ -91,6 +102,7 @@ class Archives:
                 storage = self._catalog.stream_storage(info.stream)
                 place = archive_storage(storage, info.name)
                 known = self._archivers[info.id] = Archiver(storage, place, info, self._run, self._clock)
+            known.info = info  # another process may have changed it when it had the right to
             return known
 
     # -- making and dropping -------------------------------------------------------------------------
@@ -154,29 +166,26 @@ class Archives:
                 hint="give it a name: CREATE ARCHIVE name ON …, write IF NOT EXISTS, or DROP ARCHIVE it first",
             )
         place = archive_storage(storage, info.name)
+        place.delete_all()  # what is left of one that was dropped when a process died
         if info.layout != WINDOWED:
             retention.hold(storage, f"archive {info.name}", info.first_row, None)
         info.save(place)
         if info.layout != WINDOWED:
             with contextlib.suppress(StreamError):  # another process may have seen it and begun
                 self.archiver(info.stream, info.name).append(all_rows=False)
-            self.start()
         return info
 
     def drop(self, stream: str, name: str | None = None) -> ArchiveInfo:
         """End an archive and delete all its rows."""
         info = self.find(stream, name)
-        storage = self._catalog.stream_storage(info.stream)
-        if info.layout != WINDOWED:
-            archiver = self.archiver(stream, info.name)
-            archiver.take()
-            archiver.close()
+        if info.layout == WINDOWED:
+            place = archive_storage(self._catalog.stream_storage(info.stream), info.name)
+            place.delete(INFO)
+            place.delete_all()
+        else:
+            self.archiver(stream, info.name).drop()
             with self._mutex:
                 self._archivers.pop(info.id, None)
-            retention.let_go(storage, archiver.holder)
-        place = archive_storage(storage, info.name)
-        place.delete(INFO)
-        place.delete_all()
         return info
 
     def alter(
@@ -210,18 +219,21 @@ class Archives:
 
     # -- in the background -----------------------------------------------------------------------------
 
-    def start(self) -> None:
+    def _start(self) -> None:
         """Fill archives from now on, in a thread of their own."""
-        with self._mutex:
-            if self._thread is None and not self._stop.is_set():
-                self._thread = threading.Thread(target=self._work, name="anabranch-archiver", daemon=True)
-                self._thread.start()
+        self._thread = threading.Thread(
+            target=_work, args=(weakref.ref(self), self._stop), name="anabranch-archiver", daemon=True
+        )
+        self._thread.start()
+        # Whoever ends without closing the database must not end in the middle of native code.
+        self._at_exit = functools.partial(_end, weakref.ref(self))
+        atexit.register(self._at_exit)
 
-    def _work(self) -> None:
-        while not self._stop.wait(_LOOK_SECONDS):
-            for info in self._quietly(self.infos) or ():
-                if info.layout != WINDOWED and not self._stop.is_set():
-                    self._look_after(info)
+    def look_after_all(self, known: list[ArchiveInfo]) -> None:
+        """What is due for each of some archives."""
+        for info in known:
+            if info.layout != WINDOWED and not self._stop.is_set():
+                self._look_after(info)
 
     def _look_after(self, info: ArchiveInfo) -> None:
         """What is due for one archive; where another process does it, nothing."""
@@ -238,15 +250,32 @@ class Archives:
                 self._told[info.id] = name
                 _log.warning("archive %s of %s: %s", info.name, info.stream, problem)
 
-    @staticmethod
-    def _quietly(action: Callable[[], Any]) -> Any:
-        with contextlib.suppress(Exception):
-            return action()
-
     def close(self) -> None:
         """Stop filling; what waits is archived when the database is opened again."""
         self._stop.set()
-        if self._thread is not None:
+        if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
+            atexit.unregister(self._at_exit)
         for archiver in self._archivers.values():
             archiver.close()
+
+
+def _work(reference: weakref.ref[Archives], stop: threading.Event) -> None:
+    """The thread: looks for new archives now and then, and after those it knows often."""
+    known: list[ArchiveInfo] = []
+    looked = -_FIND_SECONDS
+    while not stop.wait(_LOOK_SECONDS):
+        archives = reference()
+        if archives is None:
+            return
+        with contextlib.suppress(Exception):  # tried again soon
+            if time.monotonic() - looked >= _FIND_SECONDS:
+                known, looked = archives.infos(), time.monotonic()
+            archives.look_after_all(known)
+        del archives
+
+
+def _end(reference: weakref.ref[Archives]) -> None:
+    archives = reference()
+    if archives is not None:
+        archives.close()

@@ -114,7 +114,8 @@ def _take_parts(cursor: Cursor, found: ArchiveTable) -> ArchiveTable:
         begins = word(token)
         if begins in ("BETWEEN", "LAST") or is_reducing(cursor.tokens, cursor.index):
             if begins in seen:
-                raise cursor.error_here("SYNTAX_ERROR", f"{begins} comes twice")
+                said = "REDUCE BY" if begins == "REDUCE" else begins
+                raise cursor.error_here("SYNTAX_ERROR", f"{said} comes twice")
             if seen & {"BETWEEN", "LAST"} and begins != "REDUCE":
                 raise cursor.error_here("SYNTAX_ERROR", "BETWEEN and LAST both say what is read of the archive")
             seen.add(begins)
@@ -193,6 +194,7 @@ def is_since(tokens: list[Token], index: int) -> bool:
 
 def take_since(cursor: Cursor) -> Since:
     """`SINCE … [UNTIL …] [REDUCE BY …]`, where the cursor stands on SINCE."""
+    _check_place(cursor)
     start = cursor.advance().start
     since = _take_fixed(cursor)
     until = None
@@ -209,6 +211,15 @@ def take_since(cursor: Cursor) -> Since:
             )
     reducing = take_reducing(cursor) if is_reducing(cursor.tokens, cursor.index) else None
     return Since(since, until, reducing, start)
+
+
+def _check_place(cursor: Cursor) -> None:
+    """It belongs to a stream, so it stands in FROM."""
+    before = [word(token) for token in cursor.tokens[: cursor.index]]
+    if next((each for each in reversed(before) if each in _CLAUSE_WORDS), "") != "FROM":
+        raise cursor.error_here(
+            "SYNTAX_ERROR", "SINCE stands behind a stream", hint="write FROM … SINCE TIMESTAMP '…', before WHERE"
+        )
 
 
 def _take_fixed(cursor: Cursor) -> int:

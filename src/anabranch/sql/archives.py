@@ -25,7 +25,7 @@ from anabranch.sql.history_answers import (
 )
 from anabranch.sql.intervals import format_us
 from anabranch.sql.moments import shown
-from anabranch.sql.reducing import Registered, reducer_in
+from anabranch.sql.reducing import Registered, reducer_in, reducer_text
 from anabranch.sql.sources import KEYWORDS, Lookup, look_up, stream_name
 from anabranch.sql.tree import Select
 from anabranch.sql.windowed import limit_of, orderings
@@ -35,14 +35,14 @@ from anabranch.sql.windowed import limit_of, orderings
 class ArchiveUse:
     """What a table of a query reads of an archive; `until` is excluded, and both are microseconds."""
 
-    archive: str | None = None
+    name: str | None = None
     since: int | None = None
     until: int | None = None
     reducer: Spec | None = None
 
     def explain(self) -> dict[str, Any]:
         return {
-            "archive": self.archive or "any",
+            "archive": self.name or "any",
             "range": _range(self.since, self.until),
             "reducer": None if self.reducer is None else reducer_text(self.reducer),
         }
@@ -93,11 +93,6 @@ class ArchiveQuestion:
 def _range(since: int | None, until: int | None) -> str:
     begins = "the beginning" if since is None else shown(since)
     return f"from {begins} to {'the end' if until is None else shown(until - 1)}"
-
-
-def reducer_text(reducer: Spec) -> str:
-    """A reducer as people read it."""
-    return f"{reducer[0]}({', '.join(str(each) for each in reducer[1])})"
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -213,7 +208,7 @@ def _plan(
         reducer = None
     _refuse_both(select, archive, reducer)
     instead = f"read in full: leave {_said(select)} out"
-    read = read_aggregates(scope, tree, instead, bounds=True, distinct=True)
+    read = read_aggregates(scope, tree, instead, reduced=True, distinct=True)
     check_answer_names(scope, read.outputs, timed=False)
     return ArchiveQuestion(
         stream=scope.stream,
@@ -240,11 +235,10 @@ def _said(select: Select) -> str:
 def _order(scope: HistoryScope, tree: exp.Select, read: Aggregates) -> tuple[tuple[str, bool, bool], ...]:
     """ORDER BY over the columns of the answer."""
     by_name = {out.name.lower(): out.value for out in read.outputs}
-    columns = {source: name for name, source in reversed(read.columns)}
     found: list[tuple[str, bool, bool]] = []
     for key in orderings(scope, tree, read.outputs, lambda each: read.reader.rewrite(each, {}, by_name)):
         value = key.value.unnest()
-        name = columns.get(value.name) if isinstance(value, exp.Column) else None
+        name = read.shown.get(value.name) if isinstance(value, exp.Column) else None
         if name is None:
             raise scope.select.error(
                 "NOT_ON_REDUCED_DATA",
@@ -259,8 +253,8 @@ def _order(scope: HistoryScope, tree: exp.Select, read: Aggregates) -> tuple[tup
 # -- what is refused -------------------------------------------------------------------------------
 
 _PARTS = {"kind", "expressions", "from_", "where", "group", "order", "limit"}
-_OTHER_PARTS = {"joins": "a join", "having": "HAVING", "distinct": "DISTINCT", "with_": "WITH", "laterals": "LATERAL VIEW",
-                "offset": "OFFSET", "windows": "window functions", "pivots": "PIVOT"}  # fmt: skip
+_OTHER_PARTS = {"joins": "a join", "having": "HAVING", "distinct": "DISTINCT", "with_": "WITH", "offset": "OFFSET",
+                "laterals": "LATERAL VIEW", "windows": "window functions", "pivots": "PIVOT"}  # fmt: skip
 
 
 def _refuse_clauses(select: Select, tree: exp.Select, table: exp.Table) -> None:
@@ -289,7 +283,7 @@ def _not_plain(
         f"bounds are given for one SELECT over one archive{'' if what is None else f', without {what}'}",
         node,
         start=start,
-        hint=f"leave {what or 'the rest'} out, or read in full: leave {_said(select)} out",
+        hint=f"{'ask for that alone' if what is None else 'leave it out'}, or read in full: leave {_said(select)} out",
         keyword=keyword,
     )
 
@@ -305,6 +299,17 @@ def _refuse_both(select: Select, archive: ArchiveTable, reducer: Spec | None) ->
             f"{accuracy.said} and {reducer[0]}(…) both say how much is read",
             start=archive.reducing.start,
             hint="leave REDUCE BY out, or reduce by_key(column, …) to keep keys whole",
+        )
+
+
+def refuse_windows(select: Select) -> None:
+    """For windows and merges that are asked once: they are of streams."""
+    for archive in select.archives:
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            "windows and merges are over streams, not over archives",
+            start=archive.start,
+            hint="leave ARCHIVE out: asked once, a stream's name stands for all its rows, archived ones too",
         )
 
 

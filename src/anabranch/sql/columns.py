@@ -19,7 +19,7 @@ from anabranch.sql.tree import Select
 
 
 @lru_cache(maxsize=4096)
-def _needs_quotes(name: str) -> bool:
+def needs_quotes(name: str) -> bool:
     """True unless the name, written bare, is read back as exactly this column."""
     try:
         tree = sqlglot.parse_one(name, dialect="spark")
@@ -37,7 +37,7 @@ def _needs_quotes(name: str) -> bool:
 
 def column(name: str) -> exp.Column:
     """A reference to a column, quoted where its name asks for it."""
-    return exp.Column(this=exp.Identifier(this=name, quoted=_needs_quotes(name)))
+    return exp.Column(this=exp.Identifier(this=name, quoted=needs_quotes(name)))
 
 
 WINDOW_COLUMNS = ("window_start", "window_end")

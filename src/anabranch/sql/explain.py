@@ -99,6 +99,26 @@ def as_text(plan: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def once_as_text(plan: dict[str, Any]) -> str:
+    """A question that is asked once: of an archive, or in Spark SQL over streams."""
+    if "question" in plan:
+        return "\n".join(["question to an archive", *_setting_lines(plan["question"], "   ")])
+    lines = ["spark sql", f"   sql: {plan['sql']}"]
+    for use in plan["streams"]:
+        what = "archive of" if "archive" in use else "stream"
+        lines.append(f"   └─ {what} {use['stream']}")
+        lines += _setting_lines({key: value for key, value in use.items() if key != "stream"}, "      ")
+    return "\n".join(lines)
+
+
+def _setting_lines(settings: dict[str, Any], indent: str) -> list[str]:
+    return [
+        f"{indent}{key.replace('_', ' ')}: {_value_text(key, value)}"
+        for key, value in settings.items()
+        if value is not None
+    ]
+
+
 def _step_lines(step: dict[str, Any], indent: str) -> list[str]:
     """What a step does and keeps, then its branches, down to their streams."""
     branches = _branches(step)

@@ -17,7 +17,6 @@ from anabranch.sql.time_windows import window_of
 from anabranch.sql.tree import Window
 from anabranch.sql.windowed import type_in_window
 
-
 NO_WINDOW = Window("time", 0, 0)
 """In place of the window, where a scope has none."""
 

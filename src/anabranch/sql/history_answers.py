@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from sqlglot import exp
 
-from anabranch.errors import SqlError
+from anabranch.errors import AnabranchError, SqlError
 from anabranch.operators.base import Inputs, LogReader, Operator
 from anabranch.schema import ARRIVAL_COLUMN, StreamSchema
 from anabranch.sql.aggregate_functions import aggregate_name
 from anabranch.sql.aggregate_reader import AggregateReader
 from anabranch.sql.archive_tree import CONFIDENCE
-from anabranch.sql.columns import Scope, sql_of
+from anabranch.sql.columns import WINDOW_COLUMNS, Scope, needs_quotes, sql_of
 from anabranch.sql.group_by import checked
+from anabranch.sql.reducing import placed
 from anabranch.sql.rows import Output, check_names
 from anabranch.sql.tree import Select
 
@@ -25,7 +26,6 @@ BOUNDS = ("_low", "_high")
 """What is put behind the name of an aggregate for the columns of its bounds."""
 
 _ANSWERED = ("count", "sum", "avg", "min", "max")
-_INSTEAD = "; there are: count, sum, avg, min and max"
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,10 @@ class HistoryScope(Scope):
 
 @dataclass(frozen=True)
 class Aggregates:
-    """Keys (name, SQL), aggregates (name, function, SQL), and the answer's columns by the name of either."""
+    """Keys (name, SQL), aggregates (name, function, SQL), and the answer's columns by the name of either.
+
+    Those names need no quotes. `shown` are the answer's columns by the names that `reader` has for keys and aggregates.
+    """
 
     keys: tuple[tuple[str, str], ...]
     aggregates: tuple[tuple[str, str, str | None], ...]
@@ -51,35 +54,52 @@ class Aggregates:
     filter: str | None
     outputs: tuple[Output, ...]
     reader: AggregateReader
+    shown: Mapping[str, str]
 
 
-def read_aggregates(scope: Scope, tree: exp.Select, instead: str, *, bounds: bool, distinct: bool) -> Aggregates:
+def read_aggregates(scope: Scope, tree: exp.Select, instead: str, *, reduced: bool, distinct: bool) -> Aggregates:
     """The select list, WHERE and GROUP BY of a query with plain aggregates.
 
-    `bounds`: the answer has more columns for each aggregate. `distinct`: count(DISTINCT x) can be answered, too.
-    `instead` is the hint for what cannot.
+    `reduced`: they are estimates, and the answer has more columns for their bounds. `distinct`: count(DISTINCT x)
+    can be answered, too. `instead` is the hint for what cannot.
     """
-    _refuse_functions(scope.select, tree, instead, distinct=distinct)
+    _refuse_functions(scope.select, tree, instead, reduced=reduced, distinct=distinct)
     reader = AggregateReader(scope, tree)
     reader.read()
     where = tree.args.get("where")
     condition = checked(scope, where.this, boolean=True) if where is not None else None
     outputs = reader.outputs()
-    columns = tuple((out.name, _plain(scope.select, reader, out, instead)) for out in outputs)
+    columns = tuple((out.name, _plain(scope.select, reader, out, instead, reduced=reduced)) for out in outputs)
     reader.check(outputs, None)
-    if bounds:
+    if reduced:
         _check_reserved(scope.select, outputs, columns, reader)
+    names = _plain_names(reader)
     return Aggregates(
-        reader.named_keys(),
-        reader.named_aggregates(),
-        columns,
+        tuple((names[name], sql) for name, sql in reader.named_keys()),
+        tuple((names[name], function, sql) for name, function, sql in reader.named_aggregates()),
+        tuple((name, names.get(source, source)) for name, source in columns),
         None if condition is None else sql_of(condition),
         tuple(outputs),
         reader,
+        {source: name for name, source in reversed(columns)},
     )
 
 
-def _refuse_functions(select: Select, tree: exp.Select, instead: str, *, distinct: bool) -> None:
+def _plain_names(reader: AggregateReader) -> dict[str, str]:
+    """Names for keys and aggregates that can stand in any expression: `count_1` for `count(*)`."""
+    wanted = dict.fromkeys(reader.groups.keys, "key")
+    wanted |= {name: function for name, (function, _) in reader.aggregates.items()}
+    names: dict[str, str] = {name: name for name in wanted if not needs_quotes(name)}
+    for name, kind in wanted.items():
+        if name not in names:
+            number = 1
+            while f"{kind}_{number}" in (*names, *names.values()):
+                number += 1
+            names[name] = f"{kind}_{number}"
+    return names
+
+
+def _refuse_functions(select: Select, tree: exp.Select, instead: str, *, reduced: bool, distinct: bool) -> None:
     order = tree.args.get("order")
     for part in (*tree.expressions, *([order] if order is not None else ())):
         for node in part.walk():
@@ -88,26 +108,32 @@ def _refuse_functions(select: Select, tree: exp.Select, instead: str, *, distinc
                 continue
             holds = any(isinstance(each, exp.Distinct) for each in node.expressions)
             if name not in _ANSWERED or (holds and name not in ("min", "max", *(("count",) if distinct else ()))):
+                said = f"{name}({'DISTINCT …' if holds else ''})"
                 raise select.error(
-                    "NOT_ON_REDUCED_DATA",
-                    f"{name}({'DISTINCT …' if holds else ''}) cannot be answered from part of the rows, or piece by piece",
+                    "NOT_ON_REDUCED_DATA" if reduced else "AGGREGATE_NOT_AVAILABLE",
+                    f"{said} cannot be answered from part of the rows"
+                    if reduced
+                    else f"{said} cannot be kept up from the past on",
                     node,
-                    hint=instead + _INSTEAD,
+                    hint=f"{instead}; what can be: count, sum, avg, min and max",
                 )
 
 
-def _plain(select: Select, reader: AggregateReader, out: Output, instead: str) -> str:
+def _plain(select: Select, reader: AggregateReader, out: Output, instead: str, *, reduced: bool) -> str:
     """The key or aggregate that a column is."""
     value = out.value.unnest()
-    if isinstance(value, exp.Column) and value.name in (*reader.groups.keys, *reader.aggregates):
+    ends = WINDOW_COLUMNS if reader.scope.has_windows else ()
+    if isinstance(value, exp.Column) and value.name in (*reader.groups.keys, *reader.aggregates, *ends):
         return value.name
     computed = any(each.name in reader.aggregates for each in value.find_all(exp.Column))
+    why = "aggregates, and those alone have bounds" if reduced else "aggregates, which are answered as they are"
     raise select.error(
-        "NOT_ON_REDUCED_DATA",
-        f"{sql_of(out.written.unalias())} is computed from "
-        + ("aggregates, and only aggregates themselves have bounds" if computed else "no aggregate, and no key"),
+        "NOT_ON_REDUCED_DATA" if reduced else "NOT_IN_THE_LANGUAGE",
+        f"{sql_of(out.written.unalias())} is computed from {why}"
+        if computed
+        else f"{sql_of(out.written.unalias())} is neither a key nor an aggregate",
         out.written,
-        hint=(f"select the aggregates by themselves, or {instead}" if computed else "group by it"),
+        hint=f"select the aggregates by themselves, or {instead}" if computed else "group by it",
     )
 
 
@@ -156,9 +182,9 @@ def no_bounds(select: Select) -> SqlError:
     assert select.accuracy is not None
     return select.error(
         "NOT_IN_THE_LANGUAGE",
-        "WITH CONFIDENCE is about bounds, and an answer from all rows has none",
+        "WITH CONFIDENCE is about the bounds of aggregates over part of the rows",
         start=select.accuracy.start,
-        hint="leave it out, or add REDUCE BY …",
+        hint="leave it out, or read less with REDUCE BY …",
     )
 
 
@@ -170,9 +196,12 @@ class _Columns:
     time_column: str
 
 
-def schema_of(operator: Operator, schemas: dict[str, StreamSchema]) -> StreamSchema:
-    """The columns of an operator's answer."""
+def schema_of(select: Select, operator: Operator, schemas: dict[str, StreamSchema], start: int) -> StreamSchema:
+    """The columns of an operator's answer; what the operator refuses is an error at the place `start`."""
     readers: dict[str, LogReader] = {}
     for name, schema in schemas.items():
         readers[name] = _Columns(schema.arrow, schema.time)  # type: ignore[assignment]  # it is never read
-    return StreamSchema(operator.schema(Inputs(readers)), operator.time)
+    try:
+        return StreamSchema(operator.schema(Inputs(readers)), operator.time)
+    except AnabranchError as problem:
+        raise placed(select, start, problem) from None

@@ -9,41 +9,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
 from sqlglot import exp
 
 from anabranch.archive.reducers import Spec
-from anabranch.errors import SqlError
-from anabranch.expressions import NotEvaluable
-from anabranch.operators.history_join import HistoryJoin
+from anabranch.errors import QueryError, SqlError
+from anabranch.operators.columns import bind
+from anabranch.operators.history.equal import Equal
+from anabranch.operators.history_join import FRACTION, MATCHES, PORTIONS, HistoryJoin, live_with_found
 from anabranch.operators.history_join_aggregate import HistoryJoinAggregate
 from anabranch.schema import ARRIVAL_COLUMN, StreamSchema
 from anabranch.sql.aggregate_functions import is_aggregate
 from anabranch.sql.archive_tree import ArchiveTable, Portions
-from anabranch.sql.columns import column, conjuncts, joined, sql_of
-from anabranch.sql.common_types import common_type
+from anabranch.sql.columns import conjuncts, joined, sql_of
 from anabranch.sql.hints import refuse_hints
 from anabranch.sql.history_answers import (
-    FRACTION,
     HistoryScope,
-    check_answer_names,
     confidence_of,
     read_aggregates,
     schema_of,
 )
 from anabranch.sql.join_scope import JoinScope, Source, sources_of
 from anabranch.sql.landmarks import standing_reducer
-from anabranch.sql.merge_keys import in_type
-from anabranch.sql.reducing import Registered, key_of, reducer_in
-from anabranch.sql.rows import answer_of_rows, check_condition, conditions_of, type_name
+from anabranch.sql.reducing import Registered, reducer_in
+from anabranch.sql.rows import answer_of_rows, check_condition, check_names, conditions_of
 from anabranch.sql.sources import Lookup, plain_select, refuse_clauses
-from anabranch.sql.tree import Select
+from anabranch.sql.tree import Select, Window
 from anabranch.sql.window_rows import without_stars
-from anabranch.sql.windowed import type_in_window
+from anabranch.sql.windowed import stamp_of, type_in_window
 
-RESULTS = (("_portions", pa.int64()), ("_matches", pa.int64()), (FRACTION, pa.float64()))
-"""What an answer row has of itself: in how many portions it has partners, how many, and the part of keys read."""
-
+_FOUND = (PORTIONS, MATCHES, FRACTION)
 _KINDS = ("", "INNER", "SEMI", "LEFT SEMI")
 _AS_A_STREAM = "make it a stream with CREATE STREAM … AS SELECT …, and"
 _CLAUSES = {
@@ -68,9 +62,16 @@ class HistoryJoinPlan:
 
 @dataclass(frozen=True)
 class _LiveScope(HistoryScope):
-    """The live stream, and beside its columns what a row of the answer has of itself; `past` cannot be named."""
+    """The live stream, and beside its columns what a row of the answer has of itself; `past` cannot be named.
+
+    Aggregates lie in the periods of EMIT EVERY: those are windows.
+    """
 
     past: str = ""
+
+    @property
+    def has_windows(self) -> bool:
+        return self.select.window is not None
 
     def name_of(self, node: exp.Column) -> str | None:
         if node.table and node.table.lower() == self.past.lower() and node.args.get("db") is None:
@@ -81,6 +82,16 @@ class _LiveScope(HistoryScope):
                 hint=f"select columns of {self.alias}, _portions or _matches; conditions on {self.past} stand in ON",
             )
         return super().name_of(node)
+
+    def not_found(self, node: exp.Column, others: list[str]) -> SqlError:
+        if node.name.lower() not in _FOUND:
+            return super().not_found(node, others)
+        return self.select.error(
+            "COLUMN_NOT_FOUND",
+            f'"{node.name}" is known once the past has been looked at',
+            node,
+            hint=f"{_AS_A_STREAM} filter the rows of that",
+        )
 
 
 def is_history_join(select: Select) -> bool:
@@ -99,10 +110,11 @@ def plan_history_join(select: Select, lookup: Lookup, registered: Registered) ->
     where, rest = conditions_of(_LiveScope(select, live.stream, live.alias, live.schema, past.alias), tree)
     filters = [each for each in (on.live_filter, where) if each is not None]
     answer = _LiveScope(select, live.stream, live.alias, _with_results(select, live), past.alias)
+    itself = past.stream.lower() == live.stream.lower()
     found = HistoryJoin(
         stream=live.stream,
         alias=live.alias,
-        history=past.stream,
+        history=live.stream if itself else past.stream,
         on=on.keys,
         period=portions.period,
         portions=portions.count,
@@ -112,13 +124,15 @@ def plan_history_join(select: Select, lookup: Lookup, registered: Registered) ->
         time=live.schema.time,
         filter=" AND ".join(f"({each})" for each in filters) if len(filters) > 1 else "".join(filters) or None,
         history_filter=on.past_filter,
-        reducer=_reducer(select, archive, past, on, registered),
+        reducer=_reducer(select, archive, past, registered),
     )
     schemas = {past.stream: past.schema, live.stream: live.schema}
+    start = portions.start if archive.reducing is None else archive.reducing.start
+    schema_of(select, found, schemas, start)  # refuses reducers that do not keep keys whole
     if is_aggregate(tree):
         for condition in rest:
             type_in_window(answer, condition, condition)
-        return _aggregated(answer, tree, found, schemas)
+        return _aggregated(answer, tree, found, schemas, start)
     confidence_of(select, reduced=False)
     _refuse_emit(select)
     columns = without_stars(_LiveScope(select, live.stream, live.alias, live.schema, past.alias), tree)
@@ -128,7 +142,7 @@ def plan_history_join(select: Select, lookup: Lookup, registered: Registered) ->
 
 
 def _aggregated(
-    scope: _LiveScope, tree: exp.Select, join: HistoryJoin, schemas: dict[str, StreamSchema]
+    scope: _LiveScope, tree: exp.Select, join: HistoryJoin, schemas: dict[str, StreamSchema], start: int
 ) -> HistoryJoinPlan:
     """Aggregates of what is found, answered as often as EMIT EVERY says."""
     select, reduced = scope.select, join.reducer is not None
@@ -140,31 +154,34 @@ def _aggregated(
             tree,
             hint="add EMIT EVERY INTERVAL 15 MINUTES at the end",
         )
+    window = Window("time", select.every, select.every)
+    scope = replace(scope, select=replace(select, window=window))
     instead = f"{_AS_A_STREAM} aggregate the windows of that"
-    read = read_aggregates(scope, tree, instead, bounds=reduced, distinct=False)
-    check_answer_names(scope, read.outputs, timed=True)
+    read = read_aggregates(scope, tree, instead, reduced=reduced, distinct=False)
+    stamp = stamp_of(read.outputs, window)
+    check_names(scope, read.outputs, stamp)
     operator = HistoryJoinAggregate(
         join=join,
         every=select.every,
         keys=read.keys,
         aggregates=read.aggregates,
         columns=read.columns,
-        time=ARRIVAL_COLUMN,
+        time=ARRIVAL_COLUMN if stamp is None else stamp.name,
         confidence=confidence_of(select, reduced=reduced),
     )
-    return HistoryJoinPlan(operator, None, schema_of(operator, schemas), ARRIVAL_COLUMN, join.filter)
+    schema = schema_of(select, operator, schemas, start)
+    return HistoryJoinPlan(operator, None, schema, operator.time, join.filter)
 
 
 def _with_results(select: Select, live: Source) -> StreamSchema:
-    names = [name for name, _ in RESULTS]
-    taken = next((name for name in live.schema.names if name.lower() in names), None)
+    taken = next((name for name in live.schema.names if name.lower() in _FOUND), None)
     if taken is not None:
         raise select.error(
             "COLUMN_RESERVED",
             f'column "{taken}" of "{live.stream}" is kept for what is found in the past',
             hint=f"give it another name in a CREATE STREAM … AS SELECT {taken} AS …",
         )
-    return StreamSchema(pa.schema([*live.schema.arrow, *(pa.field(*each) for each in RESULTS)]), live.schema.time)
+    return StreamSchema(live_with_found(live.schema.arrow), live.schema.time)
 
 
 # -- what is joined --------------------------------------------------------------------------------
@@ -195,6 +212,13 @@ def _read(select: Select) -> tuple[exp.Select, ArchiveTable, Portions]:
     portions = archive.portions if archive is not None else None
     if archive is None or portions is None or len(select.archives) > 1 or select.merge is not None:
         raise _alone(select, last)
+    if archive.name is not None:
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            "a join with the past chooses the archive itself",
+            start=archive.start,
+            hint=f'leave "{archive.name} ON" out',
+        )
     words = [joins[0].args.get(part) for part in ("method", "side", "kind")]
     said = " ".join(str(each).upper() for each in words if each)
     if said not in _KINDS or joins[0].args.get("using"):
@@ -234,10 +258,11 @@ def _read_on(scope: JoinScope, join: exp.Join) -> _On:
         part = scope.resolve(written)
         owners = scope.owners_of(part)
         if len(owners) == 1:
+            owner = owners.pop()
             own = scope.own(part)
-            type_in_window(scope, part, written)
-            check_condition(scope, part)
-            filters[owners.pop()].append(own)
+            type_in_window(_alone_in(scope, owner), own, written)
+            check_condition(_alone_in(scope, owner), own)
+            filters[owner].append(own)
         elif isinstance(part, exp.EQ) and (pair := _pair(scope, part)) is not None:
             keys.append(pair)
         else:
@@ -259,8 +284,12 @@ def _read_on(scope: JoinScope, join: exp.Join) -> _On:
     return _On(tuple(keys), None if ours is None else sql_of(ours), None if theirs is None else sql_of(theirs))
 
 
+def _alone_in(scope: JoinScope, source: Source) -> HistoryScope:
+    return HistoryScope(scope.select, source.stream, source.alias, source.schema)
+
+
 def _pair(scope: JoinScope, part: exp.EQ) -> tuple[str, str] | None:
-    """Both sides of an equality in the type in which Spark would compare them; None if it is not of both streams."""
+    """Both sides of an equality, the live one first; None if it is not of both streams."""
     live, past = scope.sources
     one, other = part.this.unnest(), part.expression.unnest()
     owners = (scope.owners_of(one), scope.owners_of(other))
@@ -268,39 +297,21 @@ def _pair(scope: JoinScope, part: exp.EQ) -> tuple[str, str] | None:
         one, other = other, one
     elif owners != ({live}, {past}):
         return None
-    types = [type_in_window(scope, side, part) for side in (one, other)]
+    for source, side in ((live, one), (past, other)):
+        type_in_window(_alone_in(scope, source), scope.own(side), part)
+    ours, theirs = sql_of(scope.own(one)), sql_of(scope.own(other))
     try:
-        wanted = common_type(*types)
-        ours, theirs = (in_type(scope, side, own, wanted) for side, own in zip((one, other), types, strict=True))
-    except NotEvaluable:
-        raise scope.select.error(
-            "HISTORY_CONDITION_INVALID",
-            f"{' and '.join(map(type_name, types))} cannot be compared for equality here",
-            part,
-            hint="CAST one of them",
-        ) from None
-    return sql_of(scope.own(ours)), sql_of(scope.own(theirs))
+        Equal.of(bind(ours, live.schema.arrow), bind(theirs, past.schema.arrow))
+    except QueryError as problem:
+        raise scope.select.error(problem.name, problem.message, part, hint=problem.hint) from None
+    return ours, theirs
 
 
-def _reducer(select: Select, archive: ArchiveTable, past: Source, on: _On, registered: Registered) -> Spec | None:
-    """The reducer, which must keep keys whole: of a row whose partners were left out nothing would be known."""
+def _reducer(select: Select, archive: ArchiveTable, past: Source, registered: Registered) -> Spec | None:
     if archive.reducing is None:
         return None
     reducer = reducer_in(select, archive.reducing, past.schema, registered)
-    standing_reducer(select, archive.reducing.start, reducer)
-    by = key_of(reducer)
-    keys = [name for name in past.schema.names if sql_of(column(name)) in [their for _, their in on.keys]]
-    if by is None or by.lower() not in [name.lower() for name in keys]:
-        example = f"by_key({keys[0] if keys else '…'}, 0.9)"
-        raise select.error(
-            "NOT_ON_REDUCED_DATA",
-            f"{reducer[0]}(…) leaves out rows of a key and keeps others"
-            if by is None
-            else f'"{by}" is not what the streams are joined by',
-            start=archive.reducing.start,
-            hint=f"keep keys whole: REDUCE BY {example}",
-        )
-    return reducer
+    return standing_reducer(select, archive.reducing.start, reducer)
 
 
 def _refuse_emit(select: Select) -> None:

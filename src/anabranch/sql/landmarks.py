@@ -15,6 +15,7 @@ from anabranch.operators.landmark import Landmark
 from anabranch.schema import ARRIVAL_COLUMN, StreamSchema
 from anabranch.sql.aggregate_functions import is_aggregate
 from anabranch.sql.archive_tree import Since
+from anabranch.sql.hints import refuse_hints
 from anabranch.sql.history_answers import (
     HistoryScope,
     check_answer_names,
@@ -22,7 +23,6 @@ from anabranch.sql.history_answers import (
     read_aggregates,
     schema_of,
 )
-from anabranch.sql.hints import refuse_hints
 from anabranch.sql.reducing import Registered, reducer_in
 from anabranch.sql.sources import Lookup, plain_select, refuse_clauses, scope_of
 from anabranch.sql.tree import Select
@@ -68,7 +68,7 @@ def plan_landmark(select: Select, lookup: Lookup, registered: Registered) -> Lan
         )
     confidence = confidence_of(select, reduced=reducer is not None)
     read = read_aggregates(
-        scope, tree, "aggregate windows with WINDOW = INTERVAL …", bounds=reducer is not None, distinct=False
+        scope, tree, "aggregate windows with WINDOW = INTERVAL …", reduced=reducer is not None, distinct=False
     )
     check_answer_names(scope, read.outputs, timed=True)
     operator = Landmark(
@@ -84,7 +84,9 @@ def plan_landmark(select: Select, lookup: Lookup, registered: Registered) -> Lan
         reducer=reducer,
         confidence=confidence,
     )
-    return LandmarkPlan(operator, schema_of(operator, {scope.stream: scope.schema}), ARRIVAL_COLUMN)
+    start = since.start if since.reducing is None else since.reducing.start
+    schema = schema_of(select, operator, {scope.stream: scope.schema}, start)
+    return LandmarkPlan(operator, schema, ARRIVAL_COLUMN)
 
 
 def standing_reducer(select: Select, start: int, reducer: Spec) -> Spec:

@@ -87,7 +87,7 @@ def _equality(scope: JoinScope, part: exp.EQ) -> tuple[str, str]:
     types = [type_in_window(scope, side, part) for side in sides]
     try:
         wanted = common_type(*types)
-        left, right = (in_type(scope, side, own, wanted) for side, own in zip(sides, types, strict=True))
+        left, right = (_cast(scope, side, own, wanted) for side, own in zip(sides, types, strict=True))
     except NotEvaluable:
         numbers = all(_kind(each) == "number" for each in types)
         nearly = f"within({sql_of(part.this)}, {sql_of(part.expression)}, 0)"
@@ -100,8 +100,7 @@ def _equality(scope: JoinScope, part: exp.EQ) -> tuple[str, str]:
     return sql_of(left), sql_of(right)
 
 
-def in_type(scope: JoinScope, value: exp.Expr, own: pa.DataType, wanted: pa.DataType) -> exp.Expr:
-    """The value in the type that is wanted."""
+def _cast(scope: JoinScope, value: exp.Expr, own: pa.DataType, wanted: pa.DataType) -> exp.Expr:
     if own.equals(wanted):
         return value
     found = exp.cast(in_parentheses(value), sql_type(wanted), dialect="spark")

@@ -61,5 +61,8 @@ def shown(time: int) -> str:
     >>> shown(1_794_844_800_000_000)
     "TIMESTAMP '2026-11-16 16:00:00'"
     """
-    at = (_EPOCH + dt.timedelta(microseconds=time)).replace(tzinfo=None)
+    try:
+        at = (_EPOCH + dt.timedelta(microseconds=time)).replace(tzinfo=None)
+    except OverflowError:
+        return "before all times" if time < 0 else "after all times"
     return f"TIMESTAMP '{at.isoformat(' ')}'"

@@ -15,9 +15,10 @@ from sqlglot import exp
 from anabranch import expressions
 from anabranch.errors import AnabranchError, did_you_mean
 from anabranch.schema import StreamSchema
-from anabranch.sql.archives import ArchiveQuestion, ArchiveUse, question_of, use_of
+from anabranch.sql.archives import ArchiveQuestion, ArchiveUse, question_of, refuse_windows, use_of
 from anabranch.sql.columns import Scope, conjuncts, joined, sql_of, without_own_functions
 from anabranch.sql.combinations import is_combination
+from anabranch.sql.explain import as_json, once_as_text
 from anabranch.sql.hints import refuse_hints
 from anabranch.sql.history_answers import FRACTION
 from anabranch.sql.history_joins import is_history_join
@@ -73,17 +74,25 @@ class OncePlan:
             return {"question": self.question.explain(), "runs_in_spark_sql": False}
         return {"sql": self.sql, "streams": [use.explain() for use in self.streams], "runs_in_spark_sql": True}
 
+    def archives(self) -> list[tuple[str, str | None]]:
+        """The streams that are read from their archives, and from which, where it is named."""
+        uses = [(use.stream, use.archive.name) for use in self.streams if use.archive is not None]
+        return uses if self.question is None else [*uses, (self.question.stream, self.question.archive)]
+
+    def explain_text(self) -> str:
+        return self.standing.explain_text() if self.standing is not None else once_as_text(self.explain())
+
+    def explain_json(self) -> str:
+        return as_json(self.explain())
+
 
 def plan_once(select: Select, lookup: Lookup, reducers: Registered = NONE_REGISTERED) -> OncePlan:
     """The plan of a SELECT that is asked once; `reducers` are the user's own."""
-    if (
-        select.window is not None
-        or select.pairs
-        or select.merge is not None
-        or select.since is not None
-        or is_combination(select)
-        or (is_history_join(select) and isinstance(select.tree, exp.Select))
-    ):
+    past = select.since is not None or (is_history_join(select) and isinstance(select.tree, exp.Select))
+    windowed = select.window is not None or bool(select.pairs) or select.merge is not None or is_combination(select)
+    if windowed and not past:
+        refuse_windows(select)
+    if windowed or past:
         return OncePlan(select, None, standing=plan_standing(select, lookup, reducers))
     try:
         return _plan(select, lookup, reducers)
@@ -181,7 +190,7 @@ _GENERATED = ("col", "key", "value", "pos", "window", "session_window", "start",
 
 
 def _check_columns(select: Select, tree: exp.Expr, schemas: list[StreamSchema], added: list[str]) -> None:
-    """Every name must be some column or alias of the query; Spark says the rest. `added` are beside the streams' own."""
+    """Every name must be some column or alias of the query, or `added` to those; Spark says the rest."""
     columns = {name.lower() for schema in schemas for name in schema.names} | set(added)
     known = columns | set(_GENERATED)
     for alias in tree.find_all(exp.Alias, exp.TableAlias, exp.CTE, exp.Aliases, exp.PropertyEQ):

@@ -246,7 +246,8 @@ def _alter(cursor: Cursor) -> Statement:
         return take_alter_archive(cursor)
     if cursor.words("STREAM"):
         return take_alter_stream(cursor)
-    cursor.expect("QUERY")
+    if not cursor.words("QUERY"):
+        raise _unknown(cursor, "ALTER")
     name = _take_new_name(cursor, "the query's name")
     cursor.expect("REEVALUATE")
     cursor.expect("EVERY")

@@ -14,7 +14,7 @@ from anabranch.errors import AnabranchError, CatalogError, did_you_mean
 from anabranch.schema import StreamSchema
 from anabranch.sql.archive_tree import Reducing
 from anabranch.sql.cursor import Cursor, is_name, word
-from anabranch.sql.intervals import take_interval
+from anabranch.sql.intervals import format_us, take_interval
 from anabranch.sql.tree import Select
 
 Registered = Mapping[str, str]
@@ -69,21 +69,20 @@ def reducer_in(select: Select, reducing: Reducing, schema: StreamSchema, registe
     """The reducer as plain data, with columns as the stream spells them; errors point at where it stands."""
     if ":" in reducing.name:  # a class by its path is named where it is registered, not in a query
         known = did_you_mean(reducing.name, [*SIGNATURES, *registered])
-        raise placed(
-            select, reducing, CatalogError("REDUCER_NOT_FOUND", f'there is no reducer "{reducing.name}"', hint=known)
-        )
+        problem = CatalogError("REDUCER_NOT_FOUND", f'there is no reducer "{reducing.name}"', hint=known)
+        raise placed(select, reducing.start, problem)
     try:
         spec = check(reducing.name, reducing.arguments, registered)
         by = reducer_of(spec).by
     except AnabranchError as problem:
-        raise placed(select, reducing, problem) from None
+        raise placed(select, reducing.start, problem) from None
     if by is None:
         return spec
     own = next((name for name in schema.names if name.lower() == by.lower()), None)
     if own is None:
         raise select.error(
             "COLUMN_NOT_FOUND",
-            f'{spec[0]} keeps whole keys of "{by}", which is not a column',
+            f'{reducing.name} keeps whole keys of "{by}", which is not a column',
             start=reducing.start,
             hint=did_you_mean(by, schema.names),
         )
@@ -92,13 +91,21 @@ def reducer_in(select: Select, reducing: Reducing, schema: StreamSchema, registe
     return spec[0], tuple(own if value == by else value for value in spec[1])
 
 
-def key_of(spec: Spec) -> str | None:
-    """The column of which a reducer keeps whole keys, if it does."""
-    return reducer_of(spec).by
+def reducer_text(spec: Spec) -> str:
+    """A reducer as people read it.
+
+    >>> reducer_text(("every", (3_600_000_000,)))
+    'every(INTERVAL 1 HOUR)'
+    """
+    name, values = spec
+    kinds = [each.kind for each in SIGNATURES[name].arguments] if name in SIGNATURES else []
+    lengths = [index for index, kind in enumerate(kinds) if kind == "interval"]
+    shown = (f"INTERVAL {format_us(value)}" if index in lengths else str(value) for index, value in enumerate(values))
+    return f"{name}({', '.join(shown)})"
 
 
-def placed(select: Select, reducing: Reducing, problem: AnabranchError) -> AnabranchError:
-    """The error, pointing at the reducer."""
-    place = select.error("", "", start=reducing.start)
+def placed(select: Select, start: int, problem: AnabranchError) -> AnabranchError:
+    """The error, pointing at a character of the text."""
+    place = select.error("", "", start=start)
     fields = {**problem.as_dict(), "line": place.line, "column": place.column}
     return type(problem)(fields.pop("name"), fields.pop("message"), **fields)

@@ -126,6 +126,6 @@ def limit_of(scope: Scope, tree: exp.Select) -> int | None:
         "SYNTAX_ERROR",
         f"LIMIT takes a whole number from 1, got {sql_of(count)}",
         limit,
-        hint="it is how many rows each window answers",
+        hint="it is how many rows each window answers" if scope.has_windows else None,
         keyword="LIMIT",
     )

@@ -57,7 +57,9 @@ class OperatorHarness:
     ) -> None:
         self.operator = operator
         self._logs: dict[str, _Log] = {
-            name: _MemoryStream(schema) if directory is None else _DiskStream(name, schema, Path(directory))
+            name: _MemoryStream(schema)
+            if directory is None
+            else _DiskStream(name, schema, Path(directory), history=operator.reads_history)
             for name, schema in streams.items()
         }
         self._temporary = tempfile.TemporaryDirectory(prefix="anabranch-harness-")
@@ -66,6 +68,8 @@ class OperatorHarness:
         """What all micro-batches so far have cost."""
         self.every = 1
         """Of the windows that the next micro-batches complete, every k-th is answered."""
+        self.keep = 1.0
+        """The fraction of history that the next micro-batches read."""
         self._batches: list[tuple[dict[str, Offset], dict[str, Offset]]] = []
         self._answers: list[pa.Table] = []
 
@@ -152,7 +156,7 @@ class OperatorHarness:
         end = self._logs[name].end()
         if rows is not None and end.row - start.row > rows:
             end = self._logs[name].offset_at(start.row + rows, end)
-        return Offset(max(start.row, end.row), max(start.time, end.time), self.every)
+        return Offset(max(start.row, end.row), max(start.time, end.time), self.every, self.keep)
 
     def _together(self, tables: list[pa.Table]) -> pa.Table:
         schema = self.operator.schema(Inputs({name: log.worker() for name, log in self._logs.items()}))
@@ -247,6 +251,9 @@ class _Guarded:
 
     # What is archived stays, whatever an operator says that it needs of the log.
 
+    def only(self, archive: str) -> HistoryLog:
+        return self._history.only(archive)
+
     @property
     def seed(self) -> int:
         return self._history.seed
@@ -272,8 +279,8 @@ class Workers:
     be nothing, and must find out by itself that there is more.
     """
 
-    def __init__(self, storage: Storage, count: int = 2) -> None:
-        self._readers = [open_stream(storage) for _ in range(count)]
+    def __init__(self, storage: Storage, count: int = 2, *, history: bool = False) -> None:
+        self._readers = [open_stream(storage, history=history) for _ in range(count)]
 
     def next(self) -> Reader:
         self._readers.append(self._readers.pop(0))
@@ -317,8 +324,9 @@ class _MemoryStream:
 
 
 class _DiskStream:
-    def __init__(self, name: str, schema: StreamSchema, directory: Path) -> None:
+    def __init__(self, name: str, schema: StreamSchema, directory: Path, *, history: bool) -> None:
         self._storage = Storage(str(directory / name))
+        self._history = history
         self._settings = Settings({"future_limit_seconds": 0}, environment={})
         StreamInfo(name, schema).create(self._storage)
         self._open()
@@ -326,7 +334,7 @@ class _DiskStream:
     def _open(self) -> None:
         self._writer = StreamWriter(self._storage, self._settings, ManualClock())
         self._reader = StreamReader(self._storage)
-        self._workers = Workers(self._storage)
+        self._workers = Workers(self._storage, history=self._history)
 
     def worker(self) -> LogReader:
         return self._workers.next()

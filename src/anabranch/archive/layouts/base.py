@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from anabranch.archive.declaration import ROW, ArchiveInfo
 from anabranch.archive.files import write_run
-from anabranch.archive.runs import Run
+from anabranch.archive.runs import Run, to_hold
 from anabranch.archive.table import Written
 from anabranch.kernels.sampling import kept, lots
 from anabranch.kernels.values import integers
@@ -57,10 +57,11 @@ class Layout:
         The rows come in order, all of them, with their numbers in the last column.
         """
         if rate < 1:
-            rows = rows.filter(pa.array(kept(lots(integers(rows.column(ROW)), self.info.seed), rate)))
+            rows = rows.filter(pa.array(kept(lots(integers(rows.column(ROW)), self.info.seed), to_hold(rate))))
         groups = [rows.slice(low, ROWS_PER_GROUP) for low in range(0, rows.num_rows, ROWS_PER_GROUP)] or [rows]
         return write_run(
             storage.child(table),
+            rows,
             groups,
             range(len(groups)),
             rows=numbers,

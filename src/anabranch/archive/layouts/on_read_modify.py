@@ -31,6 +31,6 @@ class OnReadModify(Layout):
 
     def choose(self, run: Run, keep: float, by: str | None, copies: Mapping[str, Mapping[int, Run]]) -> Choice:
         copy = copies.get(COPY, {}).get(run.first)
-        if by is None and keep < 1 and copy is not None and copy.rows == run.rows and copy.rate >= keep:
+        if by is None and keep < 1 and copy is not None and copy.rows == run.rows and copy.holds(keep):
             return Choice(COPY, copy, copy.blocks)
         return Choice(PRIMARY, run, run.blocks)

@@ -33,7 +33,7 @@ class OnWriteReplicate(Layout):
             for level in sorted(self.info.levels, reverse=True):
                 copy = copies.get(copy_of(level), {}).get(run.first)
                 # A copy may still lack runs, or hold them cut otherwise, while compaction is on its way.
-                if copy is not None and copy.rows == run.rows and copy.rate >= keep:
+                if copy is not None and copy.rows == run.rows and copy.holds(keep):
                     return Choice(copy_of(level), copy, copy.blocks)
         return Choice(PRIMARY, run, run.blocks)
 

@@ -19,7 +19,7 @@ from anabranch.archive.files import write_run
 from anabranch.archive.layouts.base import PRIMARY, Choice, Layout
 from anabranch.archive.runs import Run
 from anabranch.archive.table import Written
-from anabranch.kernels.dealing import dealt
+from anabranch.kernels.dealing import deal, dealt
 from anabranch.kernels.sampling import blocks_for, blocks_of, key_lots, lots
 from anabranch.kernels.values import integers
 from anabranch.log.storage import Storage
@@ -39,11 +39,12 @@ class RandomizeThenSort(Layout):
         seed, by = self.info.seed, self.info.by
         drawn = lots(integers(rows.column(ROW)), seed) if by is None else key_lots(rows.column(by), seed)
         blocks = max(1, min(self.info.blocks, rows.num_rows // LEAST_ROWS))
-        order, starts = dealt(blocks_of(drawn, blocks), blocks)
-        together = rows.take(pa.array(order)) if blocks > 1 else rows
+        places, starts = deal(blocks_of(drawn, blocks), blocks)
+        together = dealt(rows, places)
         filled = np.flatnonzero(np.diff(starts)).tolist()
         return write_run(
             storage.child(table),
+            rows,
             [together.slice(int(starts[b]), int(starts[b + 1] - starts[b])) for b in filled],
             filled,
             rows=numbers,

@@ -16,8 +16,8 @@ from anabranch.operators.merge.completeness import Sample, cell_width
 from anabranch.operators.merge.keys import Equal
 from anabranch.operators.merge.program import Program, joined
 from anabranch.operators.merge.records import Flags, Ints, Records
-from anabranch.operators.merge.state import State, StateFiles
 from anabranch.operators.merge.step import Answers, Groups, Merged, Rules, Waiting, counts, run_step
+from anabranch.operators.state import State, StateFiles
 
 if TYPE_CHECKING:
     from anabranch.operators.merge.operator import Merge
@@ -35,7 +35,7 @@ class MergeRun:
         self._inputs = inputs
         self._share = share
         identity = [inputs.readers[stream].identity for stream in merge.inputs]
-        self._files = StateFiles(inputs.scratch, f"{merge!r} {identity}")
+        self._files = StateFiles(inputs.scratch, "merge", f"{merge!r} {identity}")
         self._waiting: list[Waiting] = []
         self._sequence: list[int] = []
 

@@ -1,8 +1,8 @@
-"""What a merge keeps from one micro-batch to the next, in one file for each offset.
+"""State that operators keep from one micro-batch to the next, in one file for each offset.
 
-Unlike other scratch it cannot always be computed again: records may wait in a window for a partner long
-after retention has taken them from the log. So the file is written durably, and the ones before stay
-until nobody can ask for them.
+Unlike other scratch it cannot always be computed again: records of a merge may wait in a window for a partner
+long after retention has taken them from the log. So the file is written durably, and the ones before stay until
+nobody can ask for them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from anabranch.operators.live import Live
 
-_MAGIC = b"AMRG"
+_MAGIC = b"ASTA"
 _FORMAT = 1
 """Raise it when tables or facts change their meaning: what has another number counts as lost."""
 _KEPT_FILES = 16
@@ -48,15 +48,16 @@ _live: Live[State] = Live()
 
 
 class StateFiles:
-    """The states of one query; without a folder, only what this process remembers."""
+    """The states of one query, of operators of one kind; without a folder, only what this process remembers."""
 
-    def __init__(self, folder: str | None, query: str) -> None:
+    def __init__(self, folder: str | None, kind: str, query: str) -> None:
         self._folder = Path(folder) if folder is not None else None
+        self._kind = kind
         self._query = query
 
     def save(self, name: str, part: int, parts: int, state: State) -> None:
         """Keep what one of `parts` tasks has at an offset."""
-        file = f"merge-{name}-{part}of{parts}"
+        file = f"{self._kind}-{name}-{part}of{parts}"
         if self._folder is None:
             _live.put(f"{self._query} {file}", state)
             return
@@ -71,11 +72,11 @@ class StateFiles:
             self._remove_old(self._folder)
 
     def load(self, name: str) -> list[State] | None:
-        """What all tasks kept at an offset, however many they were; None if it is not there."""
+        """What all tasks kept at an offset, in order, however many they were; None if it is not there."""
         if self._folder is None:
             return self._remembered(name)
         sets: dict[int, list[Path]] = {}
-        prefix = f"merge-{name}-"
+        prefix = f"{self._kind}-{name}-"
         with contextlib.suppress(OSError):
             for path in self._folder.glob(f"{prefix}*of*"):
                 count = path.name[len(prefix) :].partition("of")[2]
@@ -84,22 +85,22 @@ class StateFiles:
         for parts, paths in sorted(sets.items()):
             if len(paths) == parts:
                 with contextlib.suppress(OSError, ValueError, pa.ArrowInvalid):
-                    return [_read(path) for path in sorted(paths)]
+                    return [_read(self._folder / f"{prefix}{part}of{parts}") for part in range(parts)]
         return None
 
     def _remembered(self, name: str) -> list[State] | None:
-        state = _live.take(f"{self._query} merge-{name}-0of1")
+        key = f"{self._query} {self._kind}-{name}-0of1"
+        state = _live.take(key)
         if state is None:
             return None
-        _live.put(f"{self._query} merge-{name}-0of1", state)  # the micro-batch may be run again
+        _live.put(key, state)  # the micro-batch may be run again
         return [state]
 
-    @staticmethod
-    def _remove_old(folder: Path) -> None:
+    def _remove_old(self, folder: Path) -> None:
         """Leave the states of the last few offsets."""
         with contextlib.suppress(OSError):
             made: dict[str, float] = {}
-            for path in folder.glob("merge-*"):
+            for path in folder.glob(f"{self._kind}-*"):
                 offset = path.name.rsplit("-", 1)[0]
                 made[offset] = max(made.get(offset, 0.0), path.stat().st_mtime_ns)
             for offset in sorted(made, key=made.__getitem__)[:-_KEPT_FILES]:

@@ -1,0 +1,104 @@
+"""Figures 9 and 11, and the writes of Table 1: the time to archive what a log holds, and what is written for it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from anabranch.database import Database
+from benchmarks.archive_data import COPIED, HYBRIDS, LAZY, PAPER_NAMES, VARIANTS, Tuples, archive_all, create, reader_of
+from benchmarks.archive_paper import WRITES, insert_seconds
+from benchmarks.harness import Bar, Report, check, median, say
+
+FIRST_ROWS = 65_536
+"""Of the stream whose archive gets its copy before the others come."""
+HYBRID_LIMIT, EAGER_LIMIT = 1.25, 3.0
+"""Times as long as the strawman."""
+
+
+@dataclass(frozen=True)
+class Insert:
+    """What it takes to insert the tuples into one layout."""
+
+    variant: str
+    legend: str
+    seconds: float
+    rows_written: int
+    bytes_written: int
+    files_written: int
+    formula: float
+    """Table 1, in units of the strawman."""
+    paper_seconds: float
+    """Figure 9."""
+
+
+def measure(
+    db: Database, stream: str, tuples: Tuples, run_rows: int, rounds: int, kept: dict[str, str], report: Report
+) -> list[Insert]:
+    """Time every layout in turns; the archives of the last turn stay. `kept`: settings to put on the page."""
+    seconds: dict[str, list[float]] = {}
+    inserts: dict[str, Insert] = {}
+    for number in range(rounds + 1):  # the first turn compiles and fills caches
+        for variant in VARIANTS:
+            if number:
+                db.drop_archive(stream, variant.name)
+            began = time.perf_counter()
+            archive_all(db, stream, variant, run_rows)
+            seconds.setdefault(variant.name, []).append(time.perf_counter() - began)
+    for variant in VARIANTS:
+        inserts[variant.name] = _insert(db, stream, variant.name, variant.name, seconds[variant.name][1:], tuples.rows)
+    copied = [_with_copy(db, tuples, run_rows) for _ in range(max(1, rounds // 2))]
+    inserts[COPIED] = copied[0].__class__(**{**vars(copied[0]), "seconds": median(each.seconds for each in copied)})
+    plain = inserts["plain"]
+    for name, insert in inserts.items():
+        over = insert.seconds / plain.seconds
+        say(f"insert, {name}: {insert.seconds:.2f} s, {over:.2f} × plain, {insert.bytes_written / 1e6:,.0f} MB")
+    kept["rows_per_run"] = f"{run_rows:,}"
+    for name in HYBRIDS:
+        bar = Bar(HYBRID_LIMIT, "at most")
+        report.add(f"insert_{name}", inserts[name].seconds, "s", peer=plain.seconds, bar=bar)
+    eager = inserts["on_write_replicate"]
+    report.add("insert_on_write_replicate", eager.seconds, "s", peer=plain.seconds, bar=Bar(EAGER_LIMIT, "at most"))
+    for name in (LAZY, COPIED):
+        report.add(f"insert_{name}", inserts[name].seconds, "s", peer=plain.seconds)
+    report.add("insert_plain", tuples.rows / plain.seconds, "rows/s")
+    return list(inserts.values())
+
+
+def _insert(db: Database, stream: str, archive: str, name: str, seconds: list[float], rows: int) -> Insert:
+    """What an archive holds, its rows counted."""
+    tables = db.describe_archive(stream, archive)["tables"]
+    check(tables["table"]["rows"] == rows, f"{name} has archived {tables['table']['rows']} of {rows} rows")
+    return Insert(
+        variant=name,
+        legend=PAPER_NAMES[name],
+        seconds=median(seconds),
+        rows_written=sum(table["rows"] for table in tables.values()),
+        bytes_written=sum(table["bytes"] for table in tables.values()),
+        files_written=sum(table["runs"] for table in tables.values()),
+        formula=WRITES[name],
+        paper_seconds=insert_seconds(name),
+    )
+
+
+def _with_copy(db: Database, tuples: Tuples, run_rows: int) -> Insert:
+    """OnReadModify after it was vacuumed: a few tuples make the copy, to which all that follow go as well."""
+    stream, variant = "copied", next(each for each in VARIANTS if each.name == LAZY)
+    create(db, stream)
+    chunks = tuples.chunks()
+    chunk = next(chunks)
+    first = min(FIRST_ROWS, chunk.num_rows // 2)
+    db.append(stream, chunk.slice(0, first))
+    archive_all(db, stream, variant, run_rows)
+    reader_of(db, stream, LAZY).read_sample(0, first, [], 0.5)
+    db.archive(stream, LAZY).vacuum()
+    check("copy" in db.describe_archive(stream, LAZY)["tables"], "the vacuumer made no copy")
+    db.append(stream, chunk.slice(first))
+    for chunk in chunks:
+        db.append(stream, chunk)
+    began = time.perf_counter()
+    db.archive(stream, LAZY).append()
+    taken = time.perf_counter() - began
+    made = _insert(db, stream, LAZY, COPIED, [taken], tuples.rows)
+    db.drop_stream(stream)
+    return made

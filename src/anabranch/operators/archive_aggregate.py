@@ -1,0 +1,165 @@
+"""ArchiveAggregate: sums of a part of a stream's past, from which aggregates over all of it are estimated."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.archive.packing import PACKED
+from anabranch.archive.reducers import Spec, reducer_of
+from anabranch.archive.sums import Sums, sums_of, together
+from anabranch.kernels.hashing import hashes
+from anabranch.kernels.sampling import kept, key_lots, lots
+from anabranch.kernels.values import one_array
+from anabranch.operators.archive_pieces import HistoryScan, Sample, told
+from anabranch.operators.base import Floor, HistoryLog, Inputs, Keeps, Offsets, Operator, Task
+from anabranch.operators.columns import Bound, bind, columns_of
+
+LEAST_ROWS = 64
+"""A reducer leaves about so many rows of each piece at least: of what no row was read nothing can be said."""
+_SUMS_AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class ArchiveAggregate(Operator):
+    """Sums of the part `keep` of the rows of `stream` from `since` to before `until` (µs), to be estimated from.
+
+    `keys` are (name, SQL), `aggregates` (name, function, SQL of the argument or None). `by`: whole keys of that column
+    are kept. `reducer` says how much of each piece is kept, in place of `keep` and `by`. `above`: only the rows that
+    a read of that smaller part does not have, to be added to its sums (`Sums.raised`).
+
+    The answer is one packed `Sums`.
+    """
+
+    kind: ClassVar[str] = "archive_aggregate"
+    reads_history: ClassVar[bool] = True
+
+    stream: str
+    since: int | None
+    until: int | None
+    keys: tuple[tuple[str, str], ...]
+    aggregates: tuple[tuple[str, str, str | None], ...]
+    filter: str | None = None
+    keep: float = 1.0
+    by: str | None = None
+    archive: str | None = None
+    above: float = 0.0
+    reducer: Spec | None = None
+    time: str = ""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.stream,)
+
+    def schema(self, inputs: Inputs) -> pa.Schema:
+        return PACKED
+
+    def bytes_to_read(self, end: Offsets, inputs: Inputs) -> int:
+        log = inputs.history(self.stream, self.archive)
+        return _program(self, log.schema).scan.bytes_to_read(log, end[self.stream].row)
+
+    def plan(self, start: Offsets, end: Offsets, inputs: Inputs, parallelism: int) -> list[Task]:
+        log = inputs.history(self.stream, self.archive)
+        scan = _program(self, log.schema).scan
+        tasks = scan.plan(self.stream, start[self.stream], end[self.stream], log, parallelism)
+        # Also of nothing there are sums: a count of it is zero.
+        return tasks or [Task(dict(start), dict(end), {"portions": []})]
+
+    def run(self, task: Task, inputs: Inputs) -> Iterator[pa.RecordBatch]:
+        log = inputs.history(self.stream, self.archive)
+        program = _program(self, log.schema)
+        nothing = log.schema.empty_table().add_column(0, "_row", pa.array([], pa.int64()))
+        sums = [program.sums(Sample(0, 0, self.keep, nothing), log)]
+        for sample in program.scan.samples(task, task.end[self.stream].time, log, inputs.work):
+            sums.append(program.sums(sample, log))
+            if len(sums) >= _SUMS_AT_ONCE:
+                sums = [together(sums)]
+        yield from together(sums).to_table().to_batches()
+
+    def gather(self, answers: pa.Table) -> pa.Table:
+        return Sums.from_table(answers).to_table()
+
+    def reached(self, end: Offsets) -> int:
+        return end[self.stream].time
+
+    def needs(self, at: Offsets) -> dict[str, Floor]:
+        return {self.stream: Floor(row=at[self.stream].row)}
+
+    def keeps(self) -> Keeps | None:
+        return None
+
+    def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
+        return {
+            "operator": self.kind,
+            "inputs": list(self.inputs),
+            "archive": self.archive,
+            "since": self.since,
+            "until": self.until,
+            "reducer": told(self.reducer),
+            "keep": self.keep,
+            "by": self.by,
+            "filter": self.filter,
+            "keys": dict(self.keys),
+            "aggregates": {name: f"{function}({argument or '*'})" for name, function, argument in self.aggregates},
+            "keeps": None,
+        }
+
+
+@dataclass(frozen=True)
+class _Program:
+    """An ArchiveAggregate bound to the schema of its stream."""
+
+    filter: Bound | None
+    keys: tuple[Bound, ...]
+    functions: tuple[str, ...]
+    values: tuple[Bound | None, ...]
+    by: str | None
+    above: float
+    scan: HistoryScan
+
+    def sums(self, sample: Sample, log: HistoryLog) -> Sums:
+        """The sums of one sample."""
+        rows = sample.rows
+        if self.above > 0 and rows.num_rows:
+            drawn = (
+                lots(one_array(rows.column("_row")).to_numpy(), log.seed)
+                if self.by is None
+                else key_lots(rows.column(self.by), log.seed)
+            )
+            rows = rows.filter(pa.array(kept(drawn, 1.0, self.above)))
+        # The same argument of several functions is computed once.
+        arguments = {one.sql: one.evaluate(rows) for one in self.values if one is not None}
+        whole_keys = self.by is not None and any(key.is_column and key.columns[0] == self.by for key in self.keys)
+        return sums_of(
+            rows,
+            sample.start,
+            sample.end,
+            sample.keep,
+            [key.evaluate(rows) for key in self.keys],
+            [None if one is None else arguments[one.sql] for one in self.values],
+            None if self.filter is None else self.filter.evaluate(rows),
+            functions=self.functions,
+            by=None if self.by is None else np.ascontiguousarray(hashes(rows.column(self.by))),
+            above=self.above,
+            complete=whole_keys,
+        )
+
+
+@functools.lru_cache(maxsize=256)
+def _program(aggregate: ArchiveAggregate, source: pa.Schema) -> _Program:
+    keys = tuple(bind(sql, source) for _, sql in aggregate.keys)
+    values = tuple(None if sql is None else bind(sql, source) for _, _, sql in aggregate.aggregates)
+    kept_rows = None if aggregate.filter is None else bind(aggregate.filter, source)
+    by = aggregate.by if aggregate.reducer is None else reducer_of(aggregate.reducer).by
+    bound = [*keys, *(one for one in values if one is not None), *([kept_rows] if kept_rows else [])]
+    reads = columns_of(bound, source, *([] if by is None else [by])) or source.names[:1]
+    scan = HistoryScan(
+        aggregate.since, aggregate.until, reads, aggregate.reducer, aggregate.keep, aggregate.by, LEAST_ROWS
+    )
+    functions = tuple(function.lower() for _, function, _ in aggregate.aggregates)
+    return _Program(kept_rows, keys, functions, values, by, aggregate.above, scan)
