@@ -18,7 +18,18 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.markup import escape
 
-from benchmarks import append, merge, merge_page, pipeline, window_join, window_join_page, windows, windows_page
+from benchmarks import (
+    append,
+    archive,
+    archive_page,
+    merge,
+    merge_page,
+    pipeline,
+    window_join,
+    window_join_page,
+    windows,
+    windows_page,
+)
 from benchmarks.harness import Report, WrongAnswer, machine
 
 
@@ -66,6 +77,14 @@ BENCHMARKS: dict[str, Benchmark] = {
         merge_page.write,
         merge.chosen,
     ),
+    "archive": Benchmark(
+        "archives in four layouts, read in part; bounds; overload; against Spark's sample and DuckDB",
+        archive.run,
+        archive.FULL,
+        archive.QUICK,
+        archive_page.write,
+        archive.chosen,
+    ),
 }
 
 
@@ -84,7 +103,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the JSON object there too")
     parser.add_argument("--page", type=Path, metavar="FILE", help="put tables and pictures on this page")
     parser.add_argument("--memory", action="store_true", help="window_join: the long run that watches memory, too")
-    parser.add_argument("--peers", metavar="DIR", help="joins and merges: where other engines are installed, or 'none'")
+    parser.add_argument(
+        "--peers", metavar="DIR", help="joins, merges, archives: where other engines are installed, or 'none'"
+    )
     given = parser.parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else 120)
     if given.name is None:

@@ -43,7 +43,9 @@ def measure(trials: int, report: Report) -> list[Covered]:
         count = sum(number for number, _ in mine)
         mean = [sum(number * share[i] for number, share in mine) / count for i in range(3)]
         covered.append(Covered(kind, fraction, *mean))
-    found = {f"{name} of {c.kind} at {c.fraction:.0%}": getattr(c, name) for c in covered for name in ("count", "sum", "avg")}
+    found = {
+        f"{name} of {c.kind} at {c.fraction:.0%}": getattr(c, name) for c in covered for name in ("count", "sum", "avg")
+    }
     lowest, highest = min(found, key=lambda name: found[name]), max(found, key=lambda name: found[name])
     say(f"bounds hold the truth in {found[lowest]:.1%} ({lowest}) to {found[highest]:.1%} ({highest}) of trials")
     report.add("coverage_lowest", found[lowest], "of trials", bar=Bar(LEAST, "at least"))

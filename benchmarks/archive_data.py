@@ -116,8 +116,7 @@ def reader_of(db: Database, stream: str, archive: str) -> ArchiveReader:
 
 def forget_footers() -> None:
     """The next read of a file reads its footer too."""
-    with FOOTERS._mutex:
-        FOOTERS._kept.clear()
+    FOOTERS.__init__()
 
 
 def question(stream: str, archive: str, reduction: float | None) -> str:

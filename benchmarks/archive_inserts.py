@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anabranch.database import Database
 from benchmarks.archive_data import COPIED, HYBRIDS, LAZY, PAPER_NAMES, VARIANTS, Tuples, archive_all, create, reader_of
@@ -32,10 +32,8 @@ class Insert:
     """Figure 9."""
 
 
-def measure(
-    db: Database, stream: str, tuples: Tuples, run_rows: int, rounds: int, kept: dict[str, str], report: Report
-) -> list[Insert]:
-    """Time every layout in turns; the archives of the last turn stay. `kept`: settings to put on the page."""
+def measure(db: Database, stream: str, tuples: Tuples, run_rows: int, rounds: int, report: Report) -> list[Insert]:
+    """Time every layout in turns; the archives of the last turn stay."""
     seconds: dict[str, list[float]] = {}
     inserts: dict[str, Insert] = {}
     for number in range(rounds + 1):  # the first turn compiles and fills caches
@@ -47,13 +45,12 @@ def measure(
             seconds.setdefault(variant.name, []).append(time.perf_counter() - began)
     for variant in VARIANTS:
         inserts[variant.name] = _insert(db, stream, variant.name, variant.name, seconds[variant.name][1:], tuples.rows)
-    copied = [_with_copy(db, tuples, run_rows) for _ in range(max(1, rounds // 2))]
-    inserts[COPIED] = copied[0].__class__(**{**vars(copied[0]), "seconds": median(each.seconds for each in copied)})
+    copied = [_with_copy(db, tuples, run_rows) for _ in range(1 + max(1, rounds // 2))][1:]
+    inserts[COPIED] = replace(copied[0], seconds=median(each.seconds for each in copied))
     plain = inserts["plain"]
     for name, insert in inserts.items():
         over = insert.seconds / plain.seconds
         say(f"insert, {name}: {insert.seconds:.2f} s, {over:.2f} × plain, {insert.bytes_written / 1e6:,.0f} MB")
-    kept["rows_per_run"] = f"{run_rows:,}"
     for name in HYBRIDS:
         bar = Bar(HYBRID_LIMIT, "at most")
         report.add(f"insert_{name}", inserts[name].seconds, "s", peer=plain.seconds, bar=bar)

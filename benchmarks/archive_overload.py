@@ -29,6 +29,7 @@ EVERY = 0.05
 LOOK = 0.25
 """Seconds between looks at the lag."""
 NAME = "query_2"
+SEGMENT_BYTES = 1 << 18
 PATIENCE = 300.0
 
 
@@ -115,17 +116,22 @@ class _History:
     def __init__(self, db: Database, traffic: Traffic, sizes: OverloadSizes) -> None:
         self._db, self._traffic = db, traffic
         self.days = self.rows = 0
-        db.sql(f"CREATE STREAM {HISTORY} (ts TIMESTAMP, plate STRING, exit INT) TIMESTAMP BY ts")
+        # What is archived leaves the log, so the query has history to read from its archive only.
+        db.sql(
+            f"CREATE STREAM {HISTORY} (ts TIMESTAMP, plate STRING, exit INT) TIMESTAMP BY ts "
+            f"RETAIN INTERVAL 1 HOUR OPTIONS (segment_bytes '{SEGMENT_BYTES}')"
+        )
         options = {"run_rows": str(sizes.run_rows), "blocks": str(sizes.blocks)}
         db.create_archive(HISTORY, "randomize_then_sort", by="plate", options=options)
 
     def reach(self, days: int) -> None:
+        archiver = self._db.archive(HISTORY)
         for day in range(self.days, days):
             table = self._traffic.history(day)
             self._db.append(HISTORY, table)
             self.rows += table.num_rows
+            archiver.append(all_rows=False)
         self.days = max(self.days, days)
-        archiver = self._db.archive(HISTORY)
         archiver.append()
         archiver.join_runs(least=2)
 
@@ -176,6 +182,7 @@ class _Feeder:
 
     def __init__(self, db: Database, rows: Iterator[pa.Table], arrival: float) -> None:
         self._db, self._rows, self._arrival = db, rows, arrival
+        self._rest = next(rows)
         self._stop = threading.Event()
         self._ends: list[int] = []
         self._times: list[float] = []
@@ -197,21 +204,20 @@ class _Feeder:
             self.failure = problem
 
     def append(self, rows: int) -> None:
-        parts = [next(self._rows) for _ in range(rows)] if rows < 0 else self._take(rows)
         now = time.monotonic()
-        end = self._db.append(LIVE, pa.concat_tables(parts))
+        end = self._db.append(LIVE, self._next(rows))
         self._ends.append(end)
         self._times.append(now)
 
-    def _take(self, rows: int) -> list[pa.Table]:
+    def _next(self, rows: int) -> pa.Table:
         parts = []
         while rows > 0:
-            table = self.__dict__.pop("_rest", None) or next(self._rows)
-            parts.append(table.slice(0, rows))
-            if table.num_rows > rows:
-                self._rest = table.slice(rows)
+            if not self._rest.num_rows:
+                self._rest = next(self._rows)
+            parts.append(self._rest.slice(0, rows))
+            self._rest = self._rest.slice(parts[-1].num_rows)
             rows -= parts[-1].num_rows
-        return parts
+        return pa.concat_tables(parts)
 
     def stop(self) -> None:
         self._stop.set()
@@ -264,7 +270,7 @@ def _judged(
     held, fractions = 0, []
     rows = answers.to_pylist()
     for row in rows:
-        hour = int(row["_start"])
+        hour = int(row["_time"].timestamp()) * 1_000_000 - HOUR
         day = (hour - START) // (24 * HOUR)
         if hour not in exact:
             exact |= traffic.seen_each_day(day)

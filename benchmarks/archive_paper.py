@@ -52,7 +52,7 @@ READS: dict[str, Callable[[float], float]] = {
     VACUUMED: lambda keep: keep,
     **{name: _run(blocks) for name, blocks in BLOCKS_OF_RUN.items()},
 }
-"""Table 1, cost of reads in B by the fraction that is kept; of the lazy design the first, the second, and later ones."""
+"""Table 1, cost of reads in B by the fraction that is kept; of the lazy design the first, second and later ones."""
 
 
 def insert_seconds(name: str) -> float:

@@ -24,12 +24,12 @@ from benchmarks.archive_data import (
     VARIANTS,
     Totals,
     Tuples,
+    Values,
     archive_all,
     check_totals,
     forget_footers,
     question,
     reader_of,
-    Values,
 )
 from benchmarks.archive_paper import READS, query_seconds
 from benchmarks.harness import Bar, Report, check, median, say
@@ -92,9 +92,7 @@ def _read(name: str, reduction: float, taken: int, full: int, seconds: float | N
     return Read(name, reduction, taken, taken / full, formula, seconds, query_seconds(name, reduction))
 
 
-def _lazy(
-    db: Database, stream: str, run_rows: int, values: Values, expected: Totals, rounds: int
-) -> list[Read]:
+def _lazy(db: Database, stream: str, run_rows: int, values: Values, expected: Totals, rounds: int) -> list[Read]:
     """The first read of a fresh archive, which marks; the second; and those after the vacuumer was there."""
     variant = next(each for each in VARIANTS if each.name == LAZY)
     full = counted(db, stream, LAZY, 0.0, values)
@@ -183,9 +181,7 @@ def spark_sample(db: Database, stream: str, expected: Totals, rounds: int) -> di
     return taken
 
 
-def _add_figures(
-    db: Database, stream: str, reads: list[Read], expected: Totals, rounds: int, report: Report
-) -> None:
+def _add_figures(db: Database, stream: str, reads: list[Read], expected: Totals, rounds: int, report: Report) -> None:
     for name in HYBRIDS:
         beside = [r.share - (1 - r.reduction) for r in reads if r.variant == name]
         bar = None if name == "blocks_10" else Bar(ALLOWED, "at most")

@@ -42,6 +42,7 @@ from anabranch.result import Result
 from anabranch.schema import TIME_TYPE
 from anabranch.settings import Settings
 from anabranch.spark.options import SourceOptions, ddl, frame_scratch
+from anabranch.spark.reducing import Reducing
 from anabranch.sql.columns import selects_all
 from anabranch.sql.parser import parse
 from anabranch.sql.plan import StandingPlan
@@ -439,8 +440,14 @@ class Database:
             batch_rows=self.settings["batch_rows"],
             poll_ms=self.settings["poll_ms"],
             scratch=None if ended else frame_scratch(self.catalog, operator),
-            ends={n: list(r.end()._replace(time=MAX_TIME) if ended else r.end()) for n, r in readers.items()},
+            ends={n: list(self._end_of(operator, r, ended)) for n, r in readers.items()},
         )
+
+    @staticmethod
+    def _end_of(operator: Operator, reader: Reader, ended: bool) -> Offset:
+        """Up to where a stream is read once, and how much of its history."""
+        end = reader.end()._replace(time=MAX_TIME) if ended else reader.end()
+        return end._replace(keep=Reducing(operator).keep(Offset(), end)) if operator.reads_in_part else end
 
     def run_here_or_in_spark(self, operator: Operator) -> pa.Table:
         """All rows of an operator that is asked once: by Spark's tasks if there is much to read, else here."""

@@ -368,18 +368,18 @@ def test_groups_that_are_keys_are_exact_where_they_are_known() -> None:
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-@pytest.mark.parametrize(("fraction", "count"), [(0.01, 250), (0.1, 120), (0.5, 40)])
+@pytest.mark.parametrize(("fraction", "count"), [(0.01, 150), (0.1, 80), (0.5, 25)])
 def test_bounds_hold_as_often_as_they_say(kind: str, fraction: float, count: int) -> None:
     found = trials(kind, fraction, count, seed=1)
     least = 0.95 - 3.5 * math.sqrt(0.95 * 0.05 / count)
     assert all(share >= least for share in found), found
-    assert kind == "grouped" or count < 100 or min(found) < 1, "bounds that always hold are too wide"
+    assert kind == "grouped" or count < 60 or min(found) < 1, "bounds that always hold are too wide"
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.8, 0.99])
 def test_other_confidences(confidence: float) -> None:
-    found = trials("lognormal", 0.01, 250, seed=2, confidence=confidence)
-    room = 3.5 * math.sqrt(confidence * (1 - confidence) / 250)
+    found = trials("lognormal", 0.01, 150, seed=2, confidence=confidence)
+    room = 3.5 * math.sqrt(confidence * (1 - confidence) / 150)
     assert all(abs(share - confidence) <= room for share in found), found
 
 
@@ -389,12 +389,12 @@ def test_counts_of_rare_rows_hold(matching: int) -> None:
     chosen = np.zeros(rows, bool)
     chosen[np.random.default_rng(4).choice(rows, matching, replace=False)] = True
     hits = 0
-    for seed in range(200):
+    for seed in range(150):
         at = np.flatnonzero(kept(lots_between(0, rows, seed), 0.02))
         sums = sums_of(pa.table({"_row": at}), 0, rows, 0.02, [], [None], pa.array(chosen[at]))
         _, low, high = told(estimates(sums, ["count"]), 0)[0]
         hits += low <= matching <= high  # type: ignore[operator]
-    assert hits >= 182
+    assert hits >= 135
 
 
 # -- kernels and quantiles -----------------------------------------------------------------------

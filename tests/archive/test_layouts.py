@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from anabranch.log.offset import Piece
 from tests.archive.life import LAYOUTS, SEED, Life
 
 FRACTIONS = (0.0, 0.0001, 0.05, 1 - 0.9, 0.2, 1 - 0.7, 0.33, 0.6, 1 - 0.2, 0.999, 1.0)
-STEPS = 14
+STEPS = 12
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def check(life: Life, archive: str) -> None:
     assert reader.read(0, life.end).equals(life.rows(0, life.end))
     end = reader.archives[0].end
     cuts = sorted({0, life.end, end, min(end + 1, life.end), *source.integers(0, life.end + 1, 3).tolist()})
-    for low, high in [(0, life.end), *zip(cuts, cuts[1:], strict=False)]:
+    for low, high in [(0, life.end), *itertools.pairwise(cuts)]:
         assert reader.read(low, high, ["ts", "k"]).equals(life.rows(low, high).select(["ts", "k"]))
         covers(reader.pieces(low, high), low, high)
         for keep in source.choice(FRACTIONS, 3):
@@ -64,7 +65,7 @@ def covers(pieces: list[Piece], low: int, high: int) -> None:
     if low < high:
         assert pieces[0].first == low
         assert pieces[-1].end == high
-        assert all(a.end == b.first for a, b in zip(pieces, pieces[1:], strict=False))
+        assert all(a.end == b.first for a, b in itertools.pairwise(pieces))
 
 
 def step(life: Life, name: str) -> str:
@@ -101,7 +102,7 @@ def change_levels(life: Life, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_every_row_once_and_every_sample_the_same_whatever_happened(
     live: Callable[..., Life], name: str, seed: int
 ) -> None:
@@ -144,7 +145,7 @@ def test_a_reader_that_stays_open_sees_what_comes_and_misses_nothing_that_goes(l
     for archiver in life.archivers.values():
         archiver.append()
     readers = {name: life.reader(name) for name in life.archivers}
-    for _ in range(6):
+    for _ in range(2):
         life.push(500)
         for name, archiver in life.archivers.items():
             archiver.append()
@@ -167,8 +168,9 @@ def rebuild(life: Life) -> None:
     with_level = archiver.info
     archiver.drop_level(replace(with_level, levels=(20, 40, 70)), 90)
     archiver.add_level(with_level, 90)
-    for _ in range(20):
-        life.reader("modify").read_sample(0, life.end, ["v"], 0.9)
+    often = life.reader("modify")
+    for _ in range(16):
+        often.read_sample(0, life.end, ["v"], 0.9)
     life.archivers["modify"].vacuum(0)  # missed too often: the copy goes
     life.reader("modify").read_sample(0, life.end, ["v"], 0.5)
     life.archivers["modify"].vacuum(0)
@@ -298,7 +300,7 @@ def test_every_level_of_on_write_replicate_serves_its_own_reduction(live: Callab
     archiver.append()
     from dataclasses import replace
 
-    for level in range(1, 100):
+    for level in (1, 7, 30, 35, 45, 58, 70, 80, 99):
         changed = replace(archiver.info, levels=(level,))
         archiver.add_level(changed, level)
         archive = life.reader("replicate").archives[0]
@@ -314,7 +316,7 @@ def test_samples_of_copies_nest(live: Callable[..., Life]) -> None:
     life.archivers["replicate"].append()
     reader = life.reader("replicate")
     samples = [set(reader.read_sample(0, 5000, [], keep).column(ROW).to_pylist()) for keep in (0.1, 0.3, 0.6, 0.8, 1.0)]
-    assert all(small < large for small, large in zip(samples, samples[1:], strict=False))
+    assert all(small < large for small, large in itertools.pairwise(samples))
 
 
 def test_copies_cut_otherwise_are_put_right_by_the_next_join(live: Callable[..., Life]) -> None:

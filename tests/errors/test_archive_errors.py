@@ -417,6 +417,11 @@ ONCE = [
         "read. Hint: give it another name with AS",
     ),
     (
+        "SELECT count(*) AS _met FROM ARCHIVE cars WITH ERROR 2 PERCENT",
+        'COLUMN_RESERVED (line 1, column 8) column "_met" is kept for whether WITH ERROR was reached. '
+        "Hint: give it another name with AS",
+    ),
+    (
         "SELECT count(*) AS n, sum(exit) AS n FROM ARCHIVE cars REDUCE BY uniform(0.4)",
         'COLUMN_EXISTS (line 1, column 23) column "n" comes twice in the answer. Hint: give one of them '
         "another name with AS",

@@ -63,3 +63,61 @@ class Portions:
             if all(met) if match == "each" else any(met):
                 found.append((row, sum(n > 0 for n in met), sum(met)))
         return found
+
+
+@dataclass(frozen=True)
+class Since:
+    """A landmark query: count(*), count, sum, avg, min and max of a value by key, naively."""
+
+    since: int
+    every: int
+    until: int | None = None
+    key: str | None = "k"
+    value: str = "v"
+
+    def ends(self, first: int, reached: int) -> list[int]:
+        """The times that are answered once there is a row, the first at `first`."""
+        last = reached if self.until is None else min(reached, -(-self.until // self.every) * self.every)
+        begin = max(first, self.since)
+        return list(range((begin // self.every + 1) * self.every, last + 1, self.every))
+
+    def counted(self, rows: list[Row], end: int) -> dict[Any, list[Row]]:
+        """The rows of each group that count at an end."""
+        end = end if self.until is None else min(end, self.until)
+        groups: dict[Any, list[Row]] = {}
+        for row in rows:
+            if self.since <= row["ts"] < end:
+                groups.setdefault(row[self.key] if self.key else None, []).append(row)
+        return groups
+
+    def answers(self, rows: list[Row], reached: int) -> list[tuple[Any, ...]]:
+        """(end, key, count(*), count, sum, avg, min, max) in the order of the operator."""
+        there = [row["ts"] for row in rows if row["ts"] >= self.since]
+        found = []
+        for end in self.ends(there[0], reached) if there else []:
+            groups = self.counted(rows, end)
+            for key in sorted(groups, key=lambda k: (k is not None, k)):
+                values = [row[self.value] for row in groups[key] if row[self.value] is not None]
+                total = sum(values) if values else None
+                found.append(
+                    (end, key, len(groups[key]), len(values), total, total / len(values) if values else None)
+                    + ((min(values), max(values)) if values else (None, None))
+                )
+        return found
+
+
+def estimated_total(numbers: list[tuple[int, float]], first: int, stratum: int, keep: float, live_from: int) -> float:
+    """A total from the rows that were read, (row number, value): of all strata but the last one that has a row.
+
+    Of a stratum that is over, the number of rows is known; of the last only that each row was read with probability
+    `keep`. Rows from `live_from` on are all there.
+    """
+    past = [(row, value) for row, value in numbers if row < live_from]
+    live = [value for row, value in numbers if row >= live_from]
+    over = live_from if live else (past[-1][0] // stratum * stratum if past else 0)
+    total = sum(live)
+    for unit in range(first // stratum, -(-over // stratum)):
+        low, high = max(first, unit * stratum), min((unit + 1) * stratum, over)
+        values = [value for row, value in past if low <= row < high]
+        total += (high - low) * sum(values) / max(len(values), 1)
+    return total + sum(value for row, value in past if row >= over) / keep

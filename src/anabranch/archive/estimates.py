@@ -103,9 +103,8 @@ def _sum(design: Design, powers: Powers, confidence: float) -> Bounded:
 def _average(design: Design, powers: Powers, confidence: float) -> Bounded:
     """The ratio R of two totals, which varies as the total of y − R does."""
     centre = spread(powers)
-    count = design.spreads(powers.number, Spread(np.ones(len(powers.number)), centre.mean * 0, centre.mean * 0)).value
+    count, total = design.totals(powers.number.astype(np.float64)), design.totals(totals(powers))
     there = count > 0
-    total = design.spreads(powers.number, centre, totals(powers)).value
     ratio = np.divide(total, count, out=np.zeros_like(total), where=there)
     off = centre._replace(mean=centre.mean - ratio[design.group])
     found = design.spreads(powers.number, off).times(np.divide(1.0, count, out=np.zeros_like(count), where=there))

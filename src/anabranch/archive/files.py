@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from anabranch.archive.declaration import ROW
@@ -88,23 +87,21 @@ def _encodings(schema: pa.Schema, compression: str) -> dict[str, Any]:
 
 
 def _statistics(rows: pa.Table, time_column: str) -> str:
-    """Least and most of the time and of whole numbers, so that other readers can pass files over."""
-    least: dict[str, Any] = {}
-    most: dict[str, Any] = {}
-    nulls: dict[str, int] = {}
-    for field in rows.schema if rows.num_rows else ():
-        column = rows.column(field.name)
-        nulls[field.name] = column.null_count
-        if field.name == time_column or pa.types.is_integer(field.type):
-            ends = pc.min_max(column).as_py()
-            if ends["min"] is not None:
-                least[field.name], most[field.name] = _plain(ends["min"]), _plain(ends["max"])
-    return statistics(rows.num_rows, least, most, nulls)
+    """The ends of numbers and times, so that other readers can pass files over; rows come in their order.
+
+    Only of these two, which are never NULL: deltalake's datasets take a column without a least value in one
+    file for one that no filter can match there.
+    """
+    try:
+        ends = [{name: _plain(rows.column(name)[at].as_py()) for name in (time_column, ROW)} for at in (0, -1)]
+    except (IndexError, OverflowError, ValueError):  # no rows, or times that no calendar has
+        return statistics(rows.num_rows, {}, {}, {})
+    return statistics(rows.num_rows, *ends, dict.fromkeys((time_column, ROW), 0))
 
 
 def _plain(value: Any) -> Any:
     """A value as Delta writes it in JSON."""
-    return value if isinstance(value, int) else value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return value if isinstance(value, int) else value.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 # -- reading ---------------------------------------------------------------------------------------

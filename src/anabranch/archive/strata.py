@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from anabranch.kernels.compiled import compiled
+from anabranch.kernels.groups import encode
 from anabranch.kernels.values import frozen, one_array
 
 STRATUM = 65_536
@@ -46,7 +47,8 @@ def strata_of(
         known = (len(rows) if open else size) if new else 0
         return entries([(ROWS, 1.0, -1, len(rows), known)]), np.zeros(len(rows), np.int64)
     if by is not None:
-        units, place = np.unique(by.view(np.int64), return_inverse=True)
+        coded = encode([pa.array(by.view(np.int64))], len(by))
+        units, place = coded.dictionaries[0].to_numpy(), coded.codes.astype(np.int64)
         kind = OPEN_KEY if open else KEY
         strata = _alike(kind, keep, units, np.bincount(place, minlength=len(units)), np.zeros(len(units), np.int64))
         if open or not new:
@@ -101,6 +103,8 @@ def collapsed(strata: Strata) -> Strata:
     run = np.cumsum(np.append(True, (np.diff(kind) != 0) | (np.diff(keep) != 0)))
     joins = ((kind == ROWS) & (keep < 1)) | (kind == OPEN)
     first = _neighbours(frozen(run.astype(np.int64)), frozen(read), frozen(joins), LEAST_ROWS)
+    if np.array_equal(first, np.arange(len(first))):
+        return strata
     return Strata(kind, keep, unit[first], read, there)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ from anabranch.kernels.values import Column, floats, one_array, valid
 
 FUNCTIONS = ("count", "sum", "avg", "min", "max", "count_distinct")
 """What can be told from part of the rows; of the last three only one side."""
+_COUNTED = FUNCTIONS[:3]
 
 Integers = NDArray[np.int64]
 
@@ -74,17 +75,21 @@ class Sums:
 
     def collapsed(self) -> Sums:
         """The same with small strata taken together."""
-        return together([dataclasses.replace(self, strata=collapsed(self.strata))])
+        strata = collapsed(self.strata)
+        alike = strata.unit is self.strata.unit
+        return self if alike else together([dataclasses.replace(self, strata=strata)])
 
     def to_table(self) -> pa.Table:
         """The sums as a table of `packing.PACKED`, to be sent."""
         about = {
             "functions": ",".join(self.functions),
+            "powers": ",".join(map(str, _firsts([id(p) for p in self.powers]))),
             "whole": str(int(self.whole)),
             "complete": str(int(self.complete)),
         }
         cells = dict(zip(Cells._fields, self.cells, strict=True))
-        for i, powers in enumerate(self.powers):
+        for i in set(_firsts([id(p) for p in self.powers])):
+            powers = self.powers[i]
             if powers is not None:
                 cells[f"n{i}"] = powers.number
                 cells.update({f"s{i}.{at}": np.ascontiguousarray(powers.sums[:, at]) for at in range(6)})
@@ -152,6 +157,7 @@ def sums_of(
     if complete:
         strata = both(strata, entries([(ROWS, 1.0, -1, 0, 0)]))
         place = np.full(len(place), len(strata.kind) - 1)
+    shared = [(id(value), function == "count") for function, value in zip(wanted, values, strict=True)]
     passed = None if mask is None else pc.fill_null(one_array(mask), False)
     if passed is not None:
         place = place[passed.to_numpy(zero_copy_only=False)]
@@ -162,14 +168,18 @@ def sums_of(
     size = coded.size
     cell, slots = _distinct(place * size + codes, len(strata.kind) * size)
     cells = Cells(cell // size, cell % size, np.bincount(slots, minlength=len(cell)).astype(np.int64))
-    powers: list[Powers | None] = []
+    powers: dict[tuple[int, bool], Powers | None] = {}
     extremes: list[Extremes | None] = []
-    for function, value in zip(wanted, values, strict=True):
-        powers.append(_powers(function, value, slots, len(cell)))
+    for which, function, value in zip(shared, wanted, values, strict=True):
+        if powers.get(which) is None:
+            powers[which] = _powers(function, value, slots, len(cell))
         extremes.append(_extremes(function, value, codes, size))
     keys = tuple(coded.keys(np.arange(size, dtype=np.int32)))
     whole = mask is None and not groups and not complete
-    return Sums(wanted, strata, cells, tuple(powers), keys, size, tuple(extremes), whole, complete)
+    of_each = tuple(
+        powers[which] if function in _COUNTED else None for which, function in zip(shared, wanted, strict=True)
+    )
+    return Sums(wanted, strata, cells, of_each, keys, size, tuple(extremes), whole, complete)
 
 
 def together(parts: Iterable[Sums]) -> Sums:
@@ -188,9 +198,13 @@ def together(parts: Iterable[Sums]) -> Sums:
     np.add.at(rows, slots, np.concatenate([s.cells.rows for s in sums]))
     powers: list[Powers | None] = []
     extremes: list[Extremes | None] = []
+    shared = _firsts(list(zip(*(map(id, s.powers) for s in sums), strict=True)))
     for i in range(len(first.functions)):
         counted = [numbers for s in sums if (numbers := s.powers[i]) is not None]
-        powers.append(added(slots, _stacked(counted), len(cell)) if counted else None)
+        if shared[i] < i:
+            powers.append(powers[shared[i]])
+        else:
+            powers.append(added(slots, _stacked(counted), len(cell)) if counted else None)
         kept = [values for s in sums if (values := s.extremes[i]) is not None]
         extremes.append(functools.reduce(Extremes.plus, kept).moved(code, groups) if kept else None)
     whole = all(s.whole for s in sums)
@@ -209,17 +223,24 @@ def _groups(sums: Sequence[Sums]) -> tuple[tuple[pa.Array, ...], int, Integers]:
 
 
 def _distinct(numbers: Integers, size: int) -> tuple[Integers, Integers]:
-    """The different numbers (all below `size`) in order, and the place of each among them."""
+    """The different numbers (all below `size`), and the place of each among them."""
     if size <= 4 * len(numbers) + 1024:
         there = np.zeros(size, bool)
         there[numbers] = True
         place = np.cumsum(there) - 1
         return np.flatnonzero(there), place[numbers]
-    return np.unique(numbers, return_inverse=True)
+    coded = encode([pa.array(numbers)], len(numbers))
+    return coded.dictionaries[0].to_numpy(), coded.codes.astype(np.int64)
+
+
+def _firsts(things: Sequence[Hashable]) -> list[int]:
+    """For each thing, where the same one stands first: several functions share the sums of one value."""
+    seen: dict[Hashable, int] = {}
+    return [seen.setdefault(thing, i) for i, thing in enumerate(things)]
 
 
 def _powers(function: str, value: Column | None, slots: Integers, size: int) -> Powers | None:
-    if value is None or function not in ("count", "sum", "avg"):
+    if value is None or function not in _COUNTED:
         return None
     present = valid(value)
     if function == "count":
@@ -249,7 +270,7 @@ def _from_parts(parts: dict[str, pa.Table]) -> Sums:
         found: NDArray[Any] = one_array(table.column(name)).to_numpy()
         return found
 
-    powers: list[Powers | None] = []
+    powers: dict[int, Powers | None] = {}
     extremes: list[Extremes | None] = []
     for i, function in enumerate(functions):
         kept = parts.get(str(i))
@@ -260,12 +281,13 @@ def _from_parts(parts: dict[str, pa.Table]) -> Sums:
         )
         counted = f"n{i}" in cells.column_names
         sums = np.stack([numbers(cells, f"s{i}.{at}") for at in range(6)], axis=1) if counted else None
-        powers.append(None if sums is None else Powers(numbers(cells, f"n{i}"), sums))
+        powers[i] = None if sums is None else Powers(numbers(cells, f"n{i}"), sums)
+    shared = [int(at) for at in about[b"powers"].decode().split(",")] if functions else []
     return Sums(
         functions,
         Strata(*(numbers(strata, name) for name in Strata._fields)),
         Cells(*(numbers(cells, name) for name in Cells._fields)),
-        tuple(powers),
+        tuple(powers[at] for at in shared),
         tuple(one_array(keyed.column(str(i))) for i in range(keyed.num_columns - 1)),
         keyed.num_rows,
         tuple(extremes),

@@ -51,12 +51,14 @@ class RunTable:
         self._runs: list[Run] = []
         self._end: int | None = None
 
-    def create(self, schema: pa.Schema) -> None:
-        """Make the table if it is not there."""
+    def create(self, schema: pa.Schema, known: Sequence[str]) -> None:
+        """Make the table if it is not there; the statistics of files tell of the columns `known`."""
         from deltalake import DeltaTable
 
         self.storage.make()
-        DeltaTable.create(self.storage.address, schema, mode="ignore", configuration=_CONFIGURATION)
+        named = ",".join("`" + name.replace("`", "``") + "`" for name in known)
+        configuration = {**_CONFIGURATION, "delta.dataSkippingStatsColumns": named}
+        DeltaTable.create(self.storage.address, schema, mode="ignore", configuration=configuration)
 
     def exists(self) -> bool:
         # A process that died may have left a commit that was never made.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,19 +34,20 @@ class Design:
     @property
     def exact(self) -> bool:
         """True if all there is was read, at least of the groups that were found."""
-        return self.complete or bool(np.all(self._exact_strata() | (self.strata.kind == KEYED_ROWS)))
+        return self.complete or bool(np.all(self._exact_strata | (self.strata.kind == KEYED_ROWS)))
 
     @property
     def open(self) -> bool:
         """True if it is not known how many rows there are."""
         return bool(np.any((self.strata.kind == OPEN) | (self.strata.kind == OPEN_KEY)))
 
+    @functools.cached_property
     def _exact_strata(self) -> NDArray[np.bool_]:
         all_read = (self.strata.kind == ROWS) & (self.strata.read >= self.strata.there)
         exact: NDArray[np.bool_] = (self.strata.keep >= 1) | all_read
         return exact
 
-    @property
+    @functools.cached_property
     def unseen(self) -> float:
         """The share of all rows that lie where none was read: nothing is known about them."""
         kind, keep, _, read, there = self.strata
@@ -67,7 +69,7 @@ class Design:
 
     def lost(self, sampled: Floats) -> Floats:
         """What estimating a group's mean adds to its variance: one of its rows, not one of all that were read."""
-        read = float(self.strata.read[~self._exact_strata()].sum())
+        read = float(self.strata.read[~self._exact_strata].sum())
         if read < 2:
             return np.ones(len(sampled))
         return np.where(sampled > 1, sampled / np.maximum(sampled - 1, 1) * (1 - 1 / read), 1.0)
@@ -75,7 +77,7 @@ class Design:
     def count_slope(self, rows: Integers, found: Spreads) -> Floats:
         """The slope of a count; where none or all of the rows were counted, that of a first one more or less."""
         keep = self.strata.keep
-        sampled = ~self._exact_strata() & (self.strata.kind != KEYED_ROWS)
+        sampled = ~self._exact_strata & (self.strata.kind != KEYED_ROWS)
         if self.exact or not sampled.any():
             return found.slope
         by_key = (self.strata.kind == KEY) | (self.strata.kind == OPEN_KEY)
@@ -93,30 +95,43 @@ class Design:
         kind = self.strata.kind[self.stratum]
         by_rows = (kind == ROWS) | (kind == OPEN)
         total = count * centre.mean if sums is None else sums
-        parts = self._by_rows(count.astype(np.float64), centre, total)
-        added = [_per_group(self.group[by_rows], part[by_rows], self.groups) for part in parts]
-        exact = self._exact_strata()[self.stratum]
+        parts = self._by_rows(count.astype(np.float64), centre)
+        group = self.group if by_rows.all() else self.group[by_rows]
+        added = [_per_group(group, part if by_rows.all() else part[by_rows], self.groups) for part in parts]
+        exact = self._exact_strata[self.stratum]
         sampled = _per_group(self.group, np.where(by_rows & ~exact, count, 0), self.groups)
         if not by_rows.all():
             from_keys = self._by_keys(total, count)
-            added = [a + b for a, b in zip(added, from_keys[:4], strict=True)]
-            sampled += from_keys[4]
-        value, variance, moving, skew = added
-        if 0 < self.unseen < 1:
-            value = value / (1 - self.unseen)
+            added = [a + b for a, b in zip(added, from_keys[:3], strict=True)]
+            sampled += from_keys[3]
+        variance, moving, skew = added
         slope = np.divide(moving, variance, out=np.zeros_like(moving), where=variance > 0)
         slope[~np.isfinite(slope)] = 0.0
-        return Spreads(value, np.maximum(variance, 0.0), slope, skew, sampled)
+        return Spreads(self.totals(total), np.maximum(variance, 0.0), slope, skew, sampled)
 
-    def _by_rows(self, m: Floats, centre: Spread, total: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Of each cell: its total, the variance of that, how both move together, and the third cumulant."""
-        n, size = self.strata.read[self.stratum].astype(np.float64), self.strata.there[self.stratum]
-        keep = self.strata.keep[self.stratum]
-        exact = self._exact_strata()[self.stratum]
-        loose = (self.strata.kind == OPEN)[self.stratum] | self.lone[self.stratum]
-        n = np.maximum(n, 1.0)
-        weight = np.where(exact, 1.0, np.where(loose, 1 / keep, size / n))
-        left = np.where(exact, 0.0, 1 - np.where(loose, keep, n / np.maximum(size, 1)))
+    def totals(self, each: Floats) -> Floats:
+        """The estimated totals of groups, from those of cells."""
+        found = _per_group(self.group, each * self._weight[self.stratum], self.groups)
+        return found / (1 - self.unseen) if 0 < self.unseen < 1 else found
+
+    @functools.cached_property
+    def _weight(self) -> Floats:
+        """How many rows each row read stands for, by stratum."""
+        kind, keep, _, read, there = self.strata
+        loose = (kind == OPEN) | (kind == OPEN_KEY) | self.lone
+        weight = np.where(loose, 1 / keep, there / np.maximum(read, 1))
+        for fraction in np.unique(keep[kind == KEY]):
+            mine = (kind == KEY) & (keep == fraction)
+            weight[mine] = there[(kind == KEYED_ROWS) & (keep == fraction)].sum() / read[mine].sum()
+        return np.where(self._exact_strata, 1.0, weight)
+
+    def _by_rows(self, m: Floats, centre: Spread) -> tuple[Floats, Floats, Floats]:
+        """Of each cell's total: its variance, how both move together, and the third cumulant."""
+        kind, keep, _, read, there = self.strata
+        open_ones = (kind == OPEN) | self.lone
+        unread = np.where(self._exact_strata, 0.0, 1 - np.where(open_ones, keep, read / np.maximum(there, 1)))
+        n, loose = np.maximum(read, 1).astype(np.float64)[self.stratum], open_ones[self.stratum]
+        weight, left = self._weight[self.stratum], unread[self.stratum]
         mean, second, third = centre
         # The rows of the stratum that are not in the cell are zeros; of an open one nobody knows how many they are.
         others = n - m
@@ -126,12 +141,8 @@ class Design:
         cubes = third + 3 * second * off + m * off**3 - np.where(loose, 0.0, others * at**3)
         squares = squares * np.where(loose, 1.0, n / np.maximum(n - 1, 1))
         cubes = cubes * np.where(loose, 1.0, n * n / np.maximum((n - 1) * (n - 2), 1))
-        return (
-            total * weight,
-            weight**2 * left * squares,
-            weight**3 * left**2 * cubes,
-            weight**3 * left * (2 * left - 1) * cubes,
-        )
+        moving = weight**3 * left * cubes
+        return weight**2 * left * squares, moving * left, moving * (2 * left - 1)
 
     def _by_keys(self, total: Floats, count: Integers) -> tuple[Floats, ...]:
         """The same by group, where keys were kept: of one fraction, a cluster sample, its size as a ratio to the rows.
@@ -140,20 +151,19 @@ class Design:
         added, not variances.
         """
         kind, keep = self.strata.kind, self.strata.keep
-        value, deviation, moving, skew, keys = (np.zeros(self.groups) for _ in range(5))
+        deviation, moving, skew, keys = (np.zeros(self.groups) for _ in range(4))
         part_variance = np.zeros(self.groups)
         for wanted in (KEY, OPEN_KEY):
             for fraction in np.unique(keep[kind == wanted]):
                 mine = (kind == wanted) & (keep == fraction)
                 one = self._one_fraction(mine, float(fraction), wanted == OPEN_KEY, total, count)
-                value += one[0]
-                deviation += np.sqrt(one[1])
-                part_variance += one[1]
-                moving += one[2]
-                skew += one[3]
-                keys = np.maximum(keys, one[4])
+                deviation += np.sqrt(one[0])
+                part_variance += one[0]
+                moving += one[1]
+                skew += one[2]
+                keys = np.maximum(keys, one[3])
         grown = np.divide(deviation**2, part_variance, out=np.ones(self.groups), where=part_variance > 0) ** 1.5
-        return value, deviation**2, moving * grown, skew * grown, keys
+        return deviation**2, moving * grown, skew * grown, keys
 
     def _one_fraction(
         self, mine: NDArray[np.bool_], keep: float, open: bool, total: Floats, count: Integers
@@ -178,13 +188,8 @@ class Design:
                 lost * np.maximum(second - 2 * rate * add(y * size) + rate**2 * (rows**2).sum(), 0.0),
                 third - 3 * rate * add(y * y * size) + 3 * rate**2 * add(y * size**2) - rate**3 * (rows**3).sum(),
             )
-        return (
-            weight * first,
-            weight**2 * left * second,
-            weight**3 * left**2 * third,
-            weight**3 * left * (2 * left - 1) * third,
-            keys,
-        )
+        together = weight**3 * left * third
+        return weight**2 * left * second, together * left, together * (2 * left - 1), keys
 
 
 def design_of(sums: Sums) -> Design:

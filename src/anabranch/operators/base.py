@@ -228,6 +228,11 @@ class Operator:
             """The column of the answer that is its time; never decreasing from row to row."""
             ...
 
+    @property
+    def reads_in_part(self) -> bool:
+        """Whether a reducer says before each micro-batch how much of history it reads (`Offset.keep`)."""
+        return False
+
     def beginning(self, inputs: Inputs) -> dict[str, Offset]:
         """Where a standing query begins: with what the log holds, unless it says otherwise."""
         return {name: Offset(inputs.readers[name].first_logged_row()) for name in self.inputs}

@@ -79,6 +79,10 @@ class HistoryJoin(Operator):
             )
 
     @property
+    def reads_in_part(self) -> bool:
+        return self.reducer is not None
+
+    @property
     def inputs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((self.stream, self.history)))
 

@@ -54,6 +54,10 @@ class HistoryJoinAggregate(Operator):
             raise QueryError("WINDOW_SIZE_INVALID", f"a period of {self.every} was asked for, it must be above 0")
 
     @property
+    def reads_in_part(self) -> bool:
+        return self.join.reducer is not None
+
+    @property
     def inputs(self) -> tuple[str, ...]:
         return self.join.inputs
 

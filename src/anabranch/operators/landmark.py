@@ -50,6 +50,7 @@ class Landmark(Operator):
     kind: ClassVar[str] = "landmark"
     scratch_is_state: ClassVar[bool] = True
     reads_history: ClassVar[bool] = True
+    begins_by_itself: ClassVar[bool] = True
 
     stream: str
     since: int
@@ -67,6 +68,10 @@ class Landmark(Operator):
     def __post_init__(self) -> None:
         if self.every <= 0:
             raise QueryError("WINDOW_SIZE_INVALID", f"a period of {self.every} was asked for, it must be above 0")
+
+    @property
+    def reads_in_part(self) -> bool:
+        return self.reducer is not None
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -92,7 +97,7 @@ class Landmark(Operator):
         if first >= last and not asked.any:
             return []
         parts = max(1, min(parallelism, (last - first) // ROWS_PER_TASK)) if inputs.gathers else 1
-        cuts = {first + (last - first) * i // parts // STRATUM * STRATUM for i in range(1, parts)}
+        cuts = {(first + (last - first) * i // parts) // STRATUM * STRATUM for i in range(1, parts)}
         edges = [first, *sorted(cut for cut in cuts if first < cut < last), max(first, last)]
         ranges = list(itertools.pairwise(edges))
         return [

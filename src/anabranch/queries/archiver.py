@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from anabranch.archive.archived import ArchiveReader
-from anabranch.archive.declaration import INFO, ArchiveInfo
+from anabranch.archive.declaration import INFO, ROW, ArchiveInfo
 from anabranch.archive.files import table_schema
 from anabranch.archive.layouts import COPY, PRIMARY
 from anabranch.archive.layouts.on_read_modify import OnReadModify
@@ -164,13 +164,18 @@ class Archiver:
         return [Written(row["path"], row["size"], row["records"], row["stats"]) for row in answer]
 
     def _make_tables(self) -> None:
-        schema = table_schema(HistoryReader(self._stream).schema)
+        schema, known = self._columns()
         for name in self._archive(self._reader()).layout.tables():
             table = RunTable(self._storage.child(name))
             if table.exists():
                 table.add_columns(schema)
             else:
-                table.create(schema)
+                table.create(schema, known)
+
+    def _columns(self) -> tuple[pa.Schema, tuple[str, str]]:
+        """The columns of its tables, and those that the statistics of their files tell of."""
+        reader = HistoryReader(self._stream)
+        return table_schema(reader.schema), (reader.time_column, ROW)
 
     # -- upkeep ------------------------------------------------------------------------------------
 
@@ -250,13 +255,12 @@ class Archiver:
             return 0
         if not marks.living or not archive.runs:
             return 0
-        schema = table_schema(HistoryReader(self._stream).schema)
         table = archive.tables().get(COPY) or RunTable(self._storage.child(COPY))
         if not table.exists():
             # Under another name until it is whole: readers and the archiver take it for real once it is there.
             table = RunTable(self._storage.child(f"{COPY}-new"))
             table.storage.delete_all()
-            table.create(schema)
+            table.create(*self._columns())
         table.refresh()
         known = {run.first: run for run in table.runs}
         jobs, old = [], []
@@ -286,7 +290,7 @@ class Archiver:
             archive = self._archive(self._reader())
             table = RunTable(self._storage.child(copy_of(level)))
             table.storage.delete_all()
-            table.create(table_schema(HistoryReader(self._stream).schema))
+            table.create(*self._columns())
             jobs = [Job(copy_of(level), run.first, run.end, 1 - level / 100) for run in archive.runs]
             for low in range(0, len(jobs), _RUNS_AT_ONCE):
                 table.commit(self._write(jobs[low : low + _RUNS_AT_ONCE]), end=jobs[low : low + _RUNS_AT_ONCE][-1].end)

@@ -203,7 +203,8 @@ class Query:
         self._storage.write_json(PACE, {"every": every, "at_most": at_most})
 
     def _readers(self) -> dict[str, Reader]:
-        readers = {name: open_stream(self._catalog.stream_storage(name)) for name in self.inputs}
+        history = self._plan.operator.reads_history
+        readers = {name: open_stream(self._catalog.stream_storage(name), history=history) for name in self.inputs}
         for reader in readers.values():
             reader.refresh()
         return readers

@@ -18,7 +18,8 @@ class Reducing:
     """The reducer of a standing query, if it has one, with what it is told."""
 
     def __init__(self, operator: Operator) -> None:
-        spec = getattr(operator, "reducer", None)
+        joined = getattr(operator, "join", operator)
+        spec = getattr(joined, "reducer", None) if operator.reads_in_part else None
         self._reducer = reducer_of(spec) if spec else None
         self._stream = operator.inputs[0]
         self._live_from: int = getattr(operator, "live_from", 0)

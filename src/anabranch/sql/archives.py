@@ -13,10 +13,10 @@ from sqlglot import exp
 
 from anabranch.archive.reducers import Spec
 from anabranch.errors import SqlError
+from anabranch.operators.archive_question import FRACTION
 from anabranch.sql.aggregate_functions import aggregate_name, is_aggregate
 from anabranch.sql.archive_tree import CONFIDENCE, ArchiveTable
 from anabranch.sql.history_answers import (
-    FRACTION,
     Aggregates,
     HistoryScope,
     check_answer_names,

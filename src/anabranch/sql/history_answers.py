@@ -9,6 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from anabranch.errors import AnabranchError, SqlError
+from anabranch.operators.archive_question import FRACTION, MET
 from anabranch.operators.base import Inputs, LogReader, Operator
 from anabranch.schema import ARRIVAL_COLUMN, StreamSchema
 from anabranch.sql.aggregate_functions import aggregate_name
@@ -20,8 +21,6 @@ from anabranch.sql.reducing import placed
 from anabranch.sql.rows import Output, check_names
 from anabranch.sql.tree import Select
 
-FRACTION = "_fraction"
-"""The column that says which part of the rows an answer was made from."""
 BOUNDS = ("_low", "_high")
 """What is put behind the name of an aggregate for the columns of its bounds."""
 
@@ -140,7 +139,7 @@ def _plain(select: Select, reader: AggregateReader, out: Output, instead: str, *
 def _check_reserved(
     select: Select, outputs: Sequence[Output], columns: Sequence[tuple[str, str]], reader: AggregateReader
 ) -> None:
-    kept = {FRACTION: "the part of the rows that was read"}
+    kept = {FRACTION: "the part of the rows that was read", MET: "whether WITH ERROR was reached"}
     for name, source in columns:
         if source in reader.aggregates:
             kept |= {f"{name}{bound}".lower(): f'a bound of "{name}"' for bound in BOUNDS}

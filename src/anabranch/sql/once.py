@@ -14,13 +14,13 @@ from sqlglot import exp
 
 from anabranch import expressions
 from anabranch.errors import AnabranchError, did_you_mean
+from anabranch.operators.archive_question import FRACTION
 from anabranch.schema import StreamSchema
 from anabranch.sql.archives import ArchiveQuestion, ArchiveUse, question_of, refuse_windows, use_of
 from anabranch.sql.columns import Scope, conjuncts, joined, sql_of, without_own_functions
 from anabranch.sql.combinations import is_combination
 from anabranch.sql.explain import as_json, once_as_text
 from anabranch.sql.hints import refuse_hints
-from anabranch.sql.history_answers import FRACTION
 from anabranch.sql.history_joins import is_history_join
 from anabranch.sql.plan import StandingPlan, plan_standing, refuse_emit, too_large
 from anabranch.sql.reducing import NONE_REGISTERED, Registered

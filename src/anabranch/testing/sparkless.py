@@ -24,6 +24,7 @@ from anabranch.log.offset import Offset
 from anabranch.operators import operator_from_json
 from anabranch.operators.base import Inputs, Work
 from anabranch.spark.options import SourceOptions
+from anabranch.spark.reducing import Reducing
 from anabranch.testing.harness import Workers, run_batch, same
 
 
@@ -101,11 +102,13 @@ class LocalEngine:
 
     def read_once(self, options: SourceOptions) -> pa.Table:
         end = {name: Offset(*offset) for name, offset in options.ends.items()}
-        readers = {name: open_stream(Storage(path)) for name, path in options.streams.items()}
+        readers = {name: open_stream(Storage(path), history=True) for name, path in options.streams.items()}
         for reader in readers.values():
             reader.refresh()
+        operator, inputs = operator_from_json(options.operator), Inputs(readers)
         start = {name: Offset(reader.first_row()) for name, reader in readers.items()}
-        return run_batch(operator_from_json(options.operator), Inputs(readers), start, end, options.parallelism)
+        begin = operator.beginning(inputs) if operator.begins_by_itself else start
+        return run_batch(operator, inputs, begin, end, options.parallelism)
 
     def collect(self, frame: pa.Table) -> pa.Table:
         return frame
@@ -148,8 +151,10 @@ class LocalRunning:
     ) -> None:
         self._options = options
         self._operator = operator_from_json(options.operator)
-        self._readers = {name: open_stream(Storage(path)) for name, path in options.streams.items()}
-        self._workers = {name: Workers(Storage(path)) for name, path in options.streams.items()}
+        history = self._operator.reads_history
+        self._readers = {n: open_stream(Storage(path), history=history) for n, path in options.streams.items()}
+        self._workers = {n: Workers(Storage(path), history=history) for n, path in options.streams.items()}
+        self._reducing = Reducing(self._operator)
         self._checkpoint = checkpoint
         self._on_batch = on_batch
         self._unkindness = unkindness
@@ -207,7 +212,7 @@ class LocalRunning:
         if saved is None:
             for reader in self._readers.values():
                 reader.refresh()
-            return {name: Offset(reader.first_row()) for name, reader in self._readers.items()}
+            return self._operator.beginning(Inputs(self._readers))
         return {name: Offset(*offset) for name, offset in saved.items()}
 
     def _ends(self, start: dict[str, Offset]) -> dict[str, Offset]:
@@ -222,4 +227,8 @@ class LocalRunning:
             ends[name] = (
                 Offset(row, time, self._options.current_pace().next(begin.every, waiting, most)) if moved else begin
             )
+        if self._reducing.wanted and ends != start:
+            first = self._operator.inputs[0]
+            keep = self._reducing.keep(start[first], ends[first])
+            ends = {name: end._replace(keep=keep) for name, end in ends.items()}
         return ends

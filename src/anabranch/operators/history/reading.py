@@ -10,6 +10,10 @@ from anabranch.operators.base import HistoryLog
 from anabranch.operators.history.part_totals import Reading
 
 
+LEAST = 0.001
+"""Of rows that are not read at all nothing could be said, so some always are."""
+
+
 class HistoryReadings:
     """Rows before `live_from` are history, of which a fraction `keep` is read; the others are live."""
 
@@ -27,11 +31,11 @@ class HistoryReadings:
 
     def _past(self, start: int, end: int) -> list[Reading]:
         if not isinstance(self._reducer, Age):
-            return [Reading(start, end, self._keep)]
+            return [Reading(start, end, max(self._keep, LEAST))]
         pieces = self._log.pieces(start, end)
         seen = [Seen(piece.time_first, piece.time_last, newest=self._newest) for piece in pieces]
         return [
-            Reading(piece.first, piece.end, keep_of(self._reducer, each))
+            Reading(piece.first, piece.end, max(keep_of(self._reducer, each), LEAST))
             for piece, each in zip(pieces, seen, strict=True)
         ]
 

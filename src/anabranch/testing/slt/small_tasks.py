@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from anabranch.operators import select, window_aggregate, window_join
+from anabranch.operators import history_join, landmark, select, window_aggregate, window_join
 from anabranch.operators.join import run, steps
 from anabranch.operators.merge import operator as merge
 
@@ -15,6 +15,8 @@ _LIMITS: tuple[tuple[Any, str], ...] = (
     (window_aggregate, "ROWS_PER_TASK"),
     (window_join, "ROWS_PER_TASK"),
     (merge, "ROWS_PER_TASK"),
+    (history_join, "ROWS_PER_TASK"),
+    (landmark, "ROWS_PER_TASK"),
     (run, "DRIVERS"),
     (steps, "ROOM"),
 )

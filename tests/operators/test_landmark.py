@@ -1,0 +1,366 @@
+"""Landmark queries against the naive version; bounds against the truth."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from anabranch.archive import strata
+from anabranch.errors import QueryError
+from anabranch.kernels.sampling import kept, key_lots, lots_between
+from anabranch.operators import landmark
+from anabranch.operators.base import Inputs, Offset, Piece
+from anabranch.operators.history import exact_totals, part_totals
+from anabranch.operators.landmark import Landmark
+from anabranch.operators.live import forget_all
+from anabranch.schema import TIME_TYPE, StreamSchema
+from anabranch.testing import MemoryLog, OperatorHarness
+from anabranch.testing.harness import run_batch, same
+from anabranch.testing.slt.small_tasks import small_tasks
+from tests.operators.history_oracle import Since, estimated_total, rows_of
+
+SCHEMA = StreamSchema.of({"k": "STRING", "v": "INT", "d": "DOUBLE", "ts": "TIMESTAMP"}, time="ts")
+ALL = (
+    ("n", "count", None), ("c", "count", "v"), ("s", "sum", "v"),
+    ("a", "avg", "v"), ("low", "min", "v"), ("high", "max", "v"),
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def small_strata(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for module in (strata, part_totals, exact_totals, landmark):
+        monkeypatch.setattr(module, "STRATUM", 64)
+    forget_all()
+    yield
+    forget_all()
+
+
+def query(**more: Any) -> Landmark:
+    given: dict[str, Any] = {
+        "stream": "s", "since": 300, "keys": (("k", "k"),), "aggregates": ALL,
+        "columns": (("k", "k"), *((name, name) for name, _, _ in ALL)), "time": "_time", "every": 100,
+    }  # fmt: skip
+    return Landmark(**{**given, **more})
+
+
+def data(count: int, seed: int = 1, step: int = 4, begin: int = 0) -> pa.Table:
+    chance = random.Random(seed)
+    times = begin + np.cumsum([chance.choice([0, 1, step, 2 * step]) for _ in range(count)])
+    return pa.table(
+        {
+            "k": pa.array([chance.choice([None, "a", "b", "b"]) for _ in range(count)], pa.string()),
+            "v": pa.array(
+                [None if chance.random() < 0.1 else chance.randint(-9, 50) for _ in range(count)], pa.int32()
+            ),
+            "d": pa.array([chance.lognormvariate(0, 1.5) for _ in range(count)]),
+            "ts": pa.array(times).cast(TIME_TYPE),
+        }
+    )
+
+
+def told(answer: pa.Table) -> list[tuple[Any, ...]]:
+    return [(r["_time"], r["k"], r["n"], r["c"], r["s"], r["a"], r["low"], r["high"]) for r in rows_of(answer, "_time")]
+
+
+# -- exact ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("since", [-5, 0, 300, 333, 1_900])
+@pytest.mark.parametrize("until", [None, 1_000, 1_037])
+@pytest.mark.parametrize("size", [7, 1_000])
+def test_totals_since_a_time(since: int, until: int | None, size: int) -> None:
+    table = data(700)
+    harness = OperatorHarness(query(since=since, until=until), {"s": SCHEMA})
+    harness.push("s", table)
+    harness.advance("s", 2_750)
+    wanted = Since(since, 100, until).answers(rows_of(table), harness._logs["s"].end().time)
+    assert told(harness.run(rows=size)) == wanted
+    assert len(wanted) > 5 or since > 1_000
+
+
+def test_quiet_periods_answer_what_there_is() -> None:
+    harness = OperatorHarness(query(since=0), {"s": SCHEMA})
+    table = data(10)
+    harness.push("s", table)
+    assert harness.step().num_rows == 0
+    harness.advance("s", 500)
+    answer = told(harness.step())
+    assert [row[0] for row in answer] == sorted([100, 200, 300, 400, 500] * 3)
+    assert [row[2:] for row in answer[:3]] == [row[2:] for row in answer[-3:]]
+
+
+def test_nothing_is_answered_before_the_first_row() -> None:
+    harness = OperatorHarness(query(since=-(10**15), every=1), {"s": SCHEMA})
+    harness.advance("s", 10**15)
+    assert harness.step().num_rows == 0
+    harness.push("s", data(3, begin=10**15 + 5))
+    harness.advance("s", 10**15 + 30)
+    assert told(harness.step())[0][0] > 10**15 + 5
+
+
+def test_doubles_are_the_same_to_the_last_bit_however_rows_are_cut() -> None:
+    table = data(900, seed=2)
+    operator = query(aggregates=(("t", "sum", "d"), ("x", "stddev", "d")), columns=(("k", "k"), ("t", "t"), ("x", "x")))
+    answers = []
+    for size, parallelism in itertools.product((1, 50, 129, 1_000), (1, 3)):
+        harness = OperatorHarness(operator, {"s": SCHEMA})
+        harness.push("s", table)
+        with small_tasks():
+            answers.append(harness.run(parallelism, rows=size))
+    assert all(same(answer, answers[0]) for answer in answers)
+    tasks = operator.plan(
+        {"s": Offset()}, {"s": harness.offsets["s"]}, Inputs({"s": harness._logs["s"].worker()}, gathers=True), 3
+    )
+    assert len(tasks) == 1
+    with small_tasks():
+        tasks = operator.plan(
+            {"s": Offset()}, {"s": harness.offsets["s"]}, Inputs({"s": harness._logs["s"].worker()}, gathers=True), 3
+        )
+    assert len(tasks) == 3
+
+
+def test_state_that_is_lost_is_counted_again() -> None:
+    table = data(500, seed=3)
+    harness = OperatorHarness(_NeedsAll(**vars(query())), {"s": SCHEMA})
+    harness.push("s", table)
+    for _ in range(6):
+        harness.step(rows=60)
+        for file in harness.scratch.rglob("landmark-*"):
+            file.unlink()
+    harness.run()
+    assert told(harness.answers()) == Since(300, 100).answers(rows_of(table), harness.offsets["s"].time)
+
+
+class _NeedsAll(Landmark):
+    """As after the loss of the state of an archived stream: the log has all rows."""
+
+    def needs(self, at: Any) -> Any:
+        return {"s": super().needs(at)["s"]._replace(row=0)}
+
+
+def test_begins_with_the_first_row_that_counts() -> None:
+    log = MemoryLog(SCHEMA)
+    log.append(data(100))
+    times = log.read(0, 100, ["ts"]).column(0).cast(pa.int64()).to_pylist()
+    assert query().beginning(Inputs({"s": log}))["s"] == Offset(sum(t < 300 for t in times))
+    assert query(since=10**9).beginning(Inputs({"s": log}))["s"] == Offset(100)
+
+
+def test_aggregates_that_need_all_values_are_refused() -> None:
+    inputs = Inputs({"s": MemoryLog(SCHEMA)})
+    with pytest.raises(QueryError, match="AGGREGATE_NOT_AVAILABLE median needs all values"):
+        query(aggregates=(("m", "median", "v"),), columns=(("m", "m"),)).schema(inputs)
+    with pytest.raises(QueryError, match="NOT_ON_REDUCED_DATA nothing can be said about stddev"):
+        query(aggregates=(("m", "stddev", "v"),), columns=(("m", "m"),), reducer=("uniform", (0.5,))).schema(inputs)
+
+
+# -- in part -------------------------------------------------------------------------------------
+
+
+class Drawn(MemoryLog):
+    """A log whose lots are drawn with another seed, in pieces of some rows."""
+
+    drawn_with = 0
+    piece_rows = 1_000_000
+
+    @property
+    def seed(self) -> int:
+        return self.drawn_with
+
+    def read_sample(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> pa.Table:
+        if by is None:
+            return super().read_sample(start, end, columns, keep)
+        rows = self.read(start, end)
+        numbers = pa.array(np.arange(start, start + rows.num_rows))
+        chosen = kept(key_lots(rows.column(by), self.seed), keep)
+        return rows.select(columns).add_column(0, "_row", numbers).filter(pa.array(chosen))
+
+    def pieces(self, start: int, end: int) -> list[Piece]:
+        cuts = [start, *range((start // self.piece_rows + 1) * self.piece_rows, end, self.piece_rows), end]
+        return [piece for a, b in itertools.pairwise(cuts) for piece in super(Drawn, self).pieces(a, b)]
+
+
+def reduced(**more: Any) -> Landmark:
+    return query(**{"reducer": ("uniform", (0.5,)), "since": 0, "live_from": 600, **more})
+
+
+def in_batches(operator: Landmark, log: MemoryLog, ends: list[Offset], parallelism: int, folder: Any) -> pa.Table:
+    forget_all()
+    inputs = Inputs({"s": log}, str(folder))
+    batches = itertools.pairwise([Offset(), *ends])
+    tables = [run_batch(operator, inputs, {"s": a}, {"s": b}, parallelism) for a, b in batches]
+    return pa.concat_tables(tables)
+
+
+@pytest.mark.parametrize("key", ["k", None])
+@pytest.mark.parametrize("every", [100, 37, 5_000])
+def test_estimates_are_those_of_strata(key: str | None, every: int, tmp_path: Any) -> None:
+    table = data(1_000, seed=5)
+    log = Drawn(SCHEMA)
+    log.append(table)
+    keys = (("k", "k"),) if key else ()
+    columns = (*keys, ("n", "n"), ("s", "s"))
+    operator = reduced(keys=keys, columns=columns, every=every, since=50, filter="v < 40", live_from=640)
+    answer = in_batches(operator, log, [log.offset()._replace(time=5_000, keep=0.8)], 1, tmp_path)
+    rows = rows_of(table)
+    read = kept(lots_between(0, 1_000, 0), 0.8) | (np.arange(1_000) >= 640)
+    first = sum(row["ts"] < 50 for row in rows)
+    assert answer.num_rows > 0
+    for got in rows_of(answer, "_time"):
+        sample = [(i, row) for i, row in enumerate(rows) if read[i] and 50 <= row["ts"] < got["_time"]]
+
+        def value(row: Any, group: Any, one: bool) -> float:
+            counts = row["v"] is not None and row["v"] < 40 and (not key or row["k"] == group)
+            return float(counts and (1 if one else row["v"]))
+
+        for name in ("n", "s"):
+            numbers = [(i, value(row, got.get("k"), name == "n")) for i, row in sample]
+            assert got[name] == pytest.approx(estimated_total(numbers, first, 64, 0.8, 640))
+            assert got[f"{name}_low"] <= got[name] <= got[f"{name}_high"]
+        assert 0.7 < got["_fraction"] < 1
+
+
+@pytest.mark.parametrize("reducer", [("uniform", (0.5,)), ("by_key", ("v", 0.5))])
+def test_answers_do_not_depend_on_batches_or_tasks(reducer: Any, tmp_path: Any) -> None:
+    table = data(1_000, seed=6)
+    log = Drawn(SCHEMA)
+    log.append(table)
+    operator = reduced(reducer=reducer, every=45)
+    answers = []
+    ways = itertools.product(
+        ([], [128, 600], [1, 63, 64, 65, 300, 599, 601, 900], [*range(20, 1_000, 20)]), (1, 3)
+    )  # fmt: skip
+    for number, (cuts, parallelism) in enumerate(ways):
+        ends = [log.offset(row)._replace(keep=0.4) for row in [*cuts, 1_000]]
+        with small_tasks():
+            answers.append(in_batches(operator, log, ends, parallelism, tmp_path / str(number)))
+    assert answers[0].num_rows > 30
+    assert all(same(answer, answers[0]) for answer in answers)
+
+
+def test_reduced_with_restarts_and_replays() -> None:
+    operator = reduced()
+    harness = OperatorHarness(operator, {"s": SCHEMA})
+    harness.keep = 0.3
+    harness.push("s", data(900, seed=7))
+    for _ in range(11):
+        harness.step(rows=70)
+        harness.replay()
+        harness.restart()
+        harness.replay()
+        harness.forget()
+    harness.run()
+    whole = OperatorHarness(operator, {"s": SCHEMA})
+    whole.keep = 0.3
+    whole.push("s", data(900, seed=7))
+    assert same(harness.answers(), whole.step())
+
+
+def test_fractions_may_change_from_batch_to_batch(tmp_path: Any) -> None:
+    """Unfiltered counts are exact once live rows come, whatever was read, and bounds are around all else."""
+    table = data(1_000, seed=8)
+    log = Drawn(SCHEMA)
+    log.append(table)
+    columns = (("n", "n"), ("s", "s"))
+    operator = reduced(keys=(), columns=columns, every=50)
+    for number, keeps in enumerate(
+        [[0.5, 0.5, 0.5, 1.0], [0.9, 0.1, 0.01, 0.5], [0.2, 1.0, 0.2, 0.2], [0.0, 0.6, 0.0, 0.0]]
+    ):
+        cuts = [150, 333, 610, 1_000]
+        ends = [log.offset(row)._replace(keep=keep) for row, keep in zip(cuts, keeps, strict=True)]
+        for parallelism in (1, 2):
+            with small_tasks():
+                answer = in_batches(operator, log, ends, parallelism, tmp_path / f"{number} {parallelism}")
+            rows, live = rows_of(table), log.offset(601).time
+            for got in rows_of(answer, "_time"):
+                if got["_time"] > live:
+                    assert got["n"] == got["n_low"] == got["n_high"] == sum(row["ts"] < got["_time"] for row in rows)
+
+
+def test_all_of_history_gives_no_room_for_error(tmp_path: Any) -> None:
+    table = data(800, seed=9)
+    log = Drawn(SCHEMA)
+    log.append(table)
+    answer = in_batches(reduced(), log, [log.offset()], 1, tmp_path)
+    wanted = Since(0, 100).answers(rows_of(table), log.offset().time)
+    assert told(answer) == wanted
+    assert answer.column("s").to_pylist() == answer.column("s_low").to_pylist() == answer.column("s_high").to_pylist()
+    assert set(answer.column("_fraction").to_pylist()) == {1.0}
+
+
+def test_many_strata_are_taken_together(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (strata, part_totals, exact_totals, landmark):
+        monkeypatch.setattr(module, "STRATUM", 16)
+    table = data(6_000, seed=10)
+    log = Drawn(SCHEMA)
+    log.append(table)
+    operator = reduced(live_from=6_000, every=500)
+    ends = [log.offset(row)._replace(keep=0.5) for row in range(500, 6_001, 500)]
+    answer = in_batches(operator, log, ends, 1, tmp_path / "many")
+    assert same(answer, in_batches(operator, log, ends[-1:], 1, tmp_path / "one"))
+    largest = max(file.stat().st_size for file in (tmp_path / "many").rglob("landmark-*"))
+    assert largest < 64 * 3 * 6 * 8 * 12
+
+
+def test_age_reads_old_history_less(tmp_path: Any) -> None:
+    table = data(4_000, seed=11)
+    log = Drawn(SCHEMA)
+    log.append(table)
+    log.piece_rows = 500
+    operator = reduced(reducer=("age", (4_000,)), live_from=3_500, every=1_000, keys=(), columns=(("s", "s"),))
+    rows: list[int] = []
+    for number, cuts in enumerate(([], [1_000, 2_000, 3_500])):
+        inputs = Inputs({"s": log}, str(tmp_path / str(number)))
+        offsets = [Offset(), *(log.offset(row) for row in [*cuts, 4_000])]
+        answers = [run_batch(operator, inputs, {"s": a}, {"s": b}, 1) for a, b in itertools.pairwise(offsets)]
+        rows.append(inputs.work.rows_read)
+        fractions = pa.concat_tables(answers).column("_fraction").to_pylist()
+        assert fractions[0] < 0.5 < fractions[-1] < 1
+    assert rows[0] == rows[1] < 3_000
+
+
+# -- bounds --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("reducer", "keep"), [(("uniform", (0.8,)), 0.2), (("by_key", ("k", 0.7)), 0.3)])
+def test_bounds_hold_the_truth(reducer: Any, keep: float, tmp_path: Any) -> None:
+    chance = np.random.default_rng(12)
+    held = {"n": 0, "s": 0, "a": 0}
+    trials = asked = 0
+    count, cars = 3_000, 400
+    for trial in range(100):
+        log = Drawn(SCHEMA)
+        log.drawn_with = trial + 1
+        values = np.exp(chance.normal(0, 0.7, count)) * (1 + np.arange(count) / count)
+        ok = chance.random(count) < 0.3
+        log.append(
+            {
+                "k": [f"car {i}" for i in chance.integers(0, cars, count)],
+                "v": pa.array(ok.astype(np.int32)),
+                "d": values,
+                "ts": pa.array(np.arange(count) * 10).cast(TIME_TYPE),
+            }
+        )
+        aggregates = (("n", "count", None), ("s", "sum", "d"), ("a", "avg", "d"))
+        columns = tuple((name, name) for name, _, _ in aggregates)
+        operator = Landmark(
+            "s", 0, (), aggregates, columns, "_time", 10_000, "v = 1", None, reducer, live_from=count, confidence=0.95
+        )
+        end = log.offset()._replace(keep=keep, time=30_000)
+        for got in rows_of(in_batches(operator, log, [end], 1, tmp_path / str(trial)), "_time"):
+            mine = ok & (np.arange(count) * 10 < got["_time"])
+            truth = {"n": mine.sum(), "s": values[mine].sum(), "a": values[mine].mean()}
+            for name, value in truth.items():
+                held[name] += got[f"{name}_low"] <= value <= got[f"{name}_high"]
+            asked += 1
+        trials += 1
+    assert asked == 3 * trials
+    for name, times in held.items():
+        assert times / asked >= 0.91, f"{name}: {times} of {asked}"
+        assert times / asked < 1, f"{name}: bounds that never miss are too wide"
