@@ -20,7 +20,7 @@ from benchmarks import archive_coverage, archive_inserts, archive_large, archive
 from benchmarks import archive_together as together
 from benchmarks.archive_claims import claims
 from benchmarks.archive_coverage import Covered
-from benchmarks.archive_data import Tuples
+from benchmarks.archive_data import VARIANTS, Tuples, stream_of
 from benchmarks.archive_inserts import Insert
 from benchmarks.archive_overload import Course, OverloadSizes
 from benchmarks.archive_reads import Read
@@ -132,12 +132,12 @@ def run(sizes: Sizes) -> Report:
             db.archives.close()
             db.engine()
             tuples = Tuples(sizes.rows)
-            tuples.fill(db, STREAM)
             say("Figures 9 and 11")
             report.inserts = archive_inserts.measure(db, STREAM, tuples, sizes.run_rows, sizes.rounds, report)
             say("Figures 10 and 12")
             report.reads = archive_reads.measure(db, STREAM, tuples, sizes.run_rows, sizes.rounds, report)
-            db.drop_stream(STREAM)
+            for variant in VARIANTS:
+                db.drop_stream(stream_of(STREAM, variant.name))
             say("Figures 13 to 18")
             report.cells = together.measure(db, sizes.together_rows, sizes.together_run_rows, sizes.queries)
             report.claims = claims(report.inserts, report.reads, report.cells)

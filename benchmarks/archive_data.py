@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from anabranch.archive import files
 from anabranch.archive.archived import ArchiveReader
-from anabranch.archive.files import FOOTERS
 from anabranch.archive.reader import HistoryReader
 from anabranch.database import Database
 from anabranch.schema import TIME_TYPE
@@ -98,6 +98,11 @@ class Tuples:
             db.append(stream, chunk)
 
 
+def stream_of(prefix: str, archive: str) -> str:
+    """The stream of an archive: each has its own, as most have, since looking at a stream looks at all it has."""
+    return f"{prefix}_{archive}"
+
+
 def create(db: Database, stream: str) -> None:
     db.sql(f"CREATE STREAM {stream} (ts TIMESTAMP, {COLUMN} INT) TIMESTAMP BY ts")
 
@@ -116,7 +121,7 @@ def reader_of(db: Database, stream: str, archive: str) -> ArchiveReader:
 
 def forget_footers() -> None:
     """The next read of a file reads its footer too."""
-    FOOTERS.__init__()
+    files.FOOTERS = files.Footers()
 
 
 def question(stream: str, archive: str, reduction: float | None) -> str:

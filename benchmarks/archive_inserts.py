@@ -6,7 +6,18 @@ import time
 from dataclasses import dataclass, replace
 
 from anabranch.database import Database
-from benchmarks.archive_data import COPIED, HYBRIDS, LAZY, PAPER_NAMES, VARIANTS, Tuples, archive_all, create, reader_of
+from benchmarks.archive_data import (
+    COPIED,
+    HYBRIDS,
+    LAZY,
+    PAPER_NAMES,
+    VARIANTS,
+    Tuples,
+    archive_all,
+    create,
+    reader_of,
+    stream_of,
+)
 from benchmarks.archive_paper import WRITES, insert_seconds
 from benchmarks.harness import Bar, Report, check, median, say
 
@@ -32,19 +43,23 @@ class Insert:
     """Figure 9."""
 
 
-def measure(db: Database, stream: str, tuples: Tuples, run_rows: int, rounds: int, report: Report) -> list[Insert]:
-    """Time every layout in turns; the archives of the last turn stay."""
+def measure(db: Database, prefix: str, tuples: Tuples, run_rows: int, rounds: int, report: Report) -> list[Insert]:
+    """Time every layout in turns; each has its own stream, and the archives of the last turn stay."""
+    for variant in VARIANTS:
+        tuples.fill(db, stream_of(prefix, variant.name))
     seconds: dict[str, list[float]] = {}
     inserts: dict[str, Insert] = {}
     for number in range(rounds + 1):  # the first turn compiles and fills caches
         for variant in VARIANTS:
+            stream = stream_of(prefix, variant.name)
             if number:
-                db.drop_archive(stream, variant.name)
+                db.drop_archive(stream)
             began = time.perf_counter()
             archive_all(db, stream, variant, run_rows)
             seconds.setdefault(variant.name, []).append(time.perf_counter() - began)
     for variant in VARIANTS:
-        inserts[variant.name] = _insert(db, stream, variant.name, variant.name, seconds[variant.name][1:], tuples.rows)
+        stream = stream_of(prefix, variant.name)
+        inserts[variant.name] = _insert(db, stream, variant.name, seconds[variant.name][1:], tuples.rows)
     copied = [_with_copy(db, tuples, run_rows) for _ in range(1 + max(1, rounds // 2))][1:]
     inserts[COPIED] = replace(copied[0], seconds=median(each.seconds for each in copied))
     plain = inserts["plain"]
@@ -62,9 +77,9 @@ def measure(db: Database, stream: str, tuples: Tuples, run_rows: int, rounds: in
     return list(inserts.values())
 
 
-def _insert(db: Database, stream: str, archive: str, name: str, seconds: list[float], rows: int) -> Insert:
+def _insert(db: Database, stream: str, name: str, seconds: list[float], rows: int) -> Insert:
     """What an archive holds, its rows counted."""
-    tables = db.describe_archive(stream, archive)["tables"]
+    tables = db.describe_archive(stream)["tables"]
     check(tables["table"]["rows"] == rows, f"{name} has archived {tables['table']['rows']} of {rows} rows")
     return Insert(
         variant=name,
@@ -96,6 +111,6 @@ def _with_copy(db: Database, tuples: Tuples, run_rows: int) -> Insert:
     began = time.perf_counter()
     db.archive(stream, LAZY).append()
     taken = time.perf_counter() - began
-    made = _insert(db, stream, LAZY, COPIED, [taken], tuples.rows)
+    made = _insert(db, stream, COPIED, [taken], tuples.rows)
     db.drop_stream(stream)
     return made

@@ -79,7 +79,7 @@ def measure(db: Database, rows: int, run_rows: int, folder: Path, peers: Peers, 
     seconds, held, inside, fraction = [], 0, 0, 0.0
     for _ in range(ROUNDS + 1):
         began = time.perf_counter()
-        row = db.sql(sql).table.to_pylist()[0]
+        row = db.sql(sql).table().to_pylist()[0]
         seconds.append(time.perf_counter() - began)
         held += row["mean_low"] <= exact <= row["mean_high"]
         inside += abs(row["mean"] / exact - 1) <= ERROR / 100

@@ -30,6 +30,7 @@ from benchmarks.archive_data import (
     forget_footers,
     question,
     reader_of,
+    stream_of,
 )
 from benchmarks.archive_paper import READS, query_seconds
 from benchmarks.harness import Bar, Report, check, median, say
@@ -61,27 +62,25 @@ class Read:
     """Figure 10."""
 
 
-def measure(db: Database, stream: str, tuples: Tuples, run_rows: int, rounds: int, report: Report) -> list[Read]:
+def measure(db: Database, prefix: str, tuples: Tuples, run_rows: int, rounds: int, report: Report) -> list[Read]:
     """All layouts; those that reads do not change first."""
     expected = tuples.totals()
     values = tuples.values()
     reads: list[Read] = []
     for variant in VARIANTS:
         if variant.name != LAZY:
-            reads += _curve(db, stream, variant.name, variant.name, values, expected, rounds)
-    reads += _lazy(db, stream, run_rows, values, expected, rounds)
-    _add_figures(db, stream, reads, expected, rounds, report)
+            reads += _curve(db, stream_of(prefix, variant.name), variant.name, values, expected, rounds)
+    reads += _lazy(db, stream_of(prefix, LAZY), run_rows, values, expected, rounds)
+    _add_figures(db, prefix, reads, expected, rounds, report)
     return reads
 
 
-def _curve(
-    db: Database, stream: str, archive: str, name: str, values: Values, expected: Totals, rounds: int
-) -> list[Read]:
-    full = counted(db, stream, archive, 0.0, values)
+def _curve(db: Database, stream: str, name: str, values: Values, expected: Totals, rounds: int) -> list[Read]:
+    full = counted(db, stream, name, 0.0, values)
     reads = []
     for reduction in REDUCTIONS:
-        taken = full if reduction == 0 else counted(db, stream, archive, reduction, values)
-        seconds = timed(db, question(stream, archive, reduction), expected, rounds)
+        taken = full if reduction == 0 else counted(db, stream, name, reduction, values)
+        seconds = timed(db, question(stream, name, reduction), expected, rounds)
         reads.append(_read(name, reduction, taken, full, seconds))
     say(f"reads, {name}: " + ", ".join(f"{r.reduction:.0%} {r.share:.3f}" for r in reads))
     return reads
@@ -138,7 +137,7 @@ def counted(db: Database, stream: str, archive: str, reduction: float, values: V
 
 def timed(db: Database, sql: str, expected: Totals, rounds: int) -> float:
     """Seconds of a question in SQL once it was asked before; its answer is checked."""
-    check_totals(db.sql(sql).table, expected, sql, reduced="REDUCE" in sql)
+    check_totals(db.sql(sql).table(), expected, sql, reduced="REDUCE" in sql)
     taken: list[float] = []
     until = SLOW * rounds
     while len(taken) < until:
@@ -181,7 +180,7 @@ def spark_sample(db: Database, stream: str, expected: Totals, rounds: int) -> di
     return taken
 
 
-def _add_figures(db: Database, stream: str, reads: list[Read], expected: Totals, rounds: int, report: Report) -> None:
+def _add_figures(db: Database, prefix: str, reads: list[Read], expected: Totals, rounds: int, report: Report) -> None:
     for name in HYBRIDS:
         beside = [r.share - (1 - r.reduction) for r in reads if r.variant == name]
         bar = None if name == "blocks_10" else Bar(ALLOWED, "at most")
@@ -191,12 +190,12 @@ def _add_figures(db: Database, stream: str, reads: list[Read], expected: Totals,
     # A full scan is what is fastest for all rows of that archive: the same question with nothing dropped, or plain SQL.
     ways = {
         "reduced by 0": next(r.seconds or 0.0 for r in reads if r.variant == name and r.reduction == 0),
-        "without REDUCE BY": timed(db, question(stream, name, None), expected, rounds),
+        "without REDUCE BY": timed(db, question(stream_of(prefix, name), name, None), expected, rounds),
         "plain archive": next(r.seconds or 0.0 for r in reads if r.variant == "plain" and r.reduction == 0),
     }
     report.notes["full_scan_seconds"] = {way: round(seconds, 4) for way, seconds in ways.items()}
     fast = best[name].seconds or 0.0
-    peer = spark_sample(db, stream, expected, rounds)
+    peer = spark_sample(db, stream_of(prefix, "plain"), expected, rounds)
     say(f"99 % reduction: {1000 * fast:.1f} ms ({name}); full scans {report.notes['full_scan_seconds']}; Spark {peer}")
     own = ways["reduced by 0"]
     report.add("query_at_99_percent", 1 / fast, "queries/s", peer=1 / own, bar=Bar(20, "at least"))

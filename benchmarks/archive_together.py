@@ -25,6 +25,7 @@ from benchmarks.archive_data import (
     create,
     question,
     reader_of,
+    stream_of,
 )
 from benchmarks.harness import say
 
@@ -52,31 +53,31 @@ class Cell:
 def measure(db: Database, rows: int, run_rows: int, queries: Sequence[int] = QUERIES) -> list[Cell]:
     """Every layout, the lazy one before and after it was vacuumed."""
     asked, inserted = Tuples(rows, seed=1), Tuples(rows, seed=2)
-    asked.fill(db, ASKED)
     expected = asked.totals()
     for variant in VARIANTS:
-        archive_all(db, ASKED, variant, run_rows)
+        asked.fill(db, stream_of(ASKED, variant.name))
+        archive_all(db, stream_of(ASKED, variant.name), variant, run_rows)
     alone = {variant.name: _insert(db, inserted, variant, run_rows, (), expected)[0] for variant in VARIANTS}
     alone[VACUUMED] = alone[LAZY]
     cells = []
     for reduction in REDUCTIONS:
-        for name in (*alone,):
+        for name, seconds_alone in alone.items():
             if name == VACUUMED and reduction:
                 # The archiver would do it now and then; here each reduction has its own copy.
-                reader_of(db, ASKED, LAZY).read_sample(0, rows, [], 1 - reduction)
-                db.archive(ASKED, LAZY).vacuum()
+                reader_of(db, stream_of(ASKED, LAZY), LAZY).read_sample(0, rows, [], 1 - reduction)
+                db.archive(stream_of(ASKED, LAZY)).vacuum()
             variant = next(each for each in VARIANTS if each.name == (LAZY if name == VACUUMED else name))
-            sql = question(ASKED, variant.name, reduction)
-            check_totals(db.sql(sql).table, expected, sql, reduced=True)
+            sql = question(stream_of(ASKED, variant.name), variant.name, reduction)
+            check_totals(db.sql(sql).table(), expected, sql, reduced=True)
             for count in queries:
                 at_once = (sql,) * count
                 seconds, completed = (
-                    _insert(db, inserted, variant, run_rows, at_once, expected) if count else (alone[name], 0)
+                    _insert(db, inserted, variant, run_rows, at_once, expected) if count else (seconds_alone, 0)
                 )
                 cells.append(Cell(name, PAPER_NAMES[name], reduction, count, seconds, completed))
         say(f"inserts with queries at {reduction:.0%}: " + _line(cells, reduction, max(queries)))
-    for stream in (ASKED,):
-        db.drop_stream(stream)
+    for variant in VARIANTS:
+        db.drop_stream(stream_of(ASKED, variant.name))
     return cells
 
 
@@ -98,7 +99,7 @@ def _insert(
     def ask(place: int, sql: str) -> None:
         try:
             while not done.is_set():
-                found = db.sql(sql).table
+                found = db.sql(sql).table()
                 if not done.is_set():
                     check_totals(found, expected, sql, reduced=True)
                     answered[place] += 1

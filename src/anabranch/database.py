@@ -31,6 +31,8 @@ from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.offset import MAX_TIME, Offset
 from anabranch.log.stream import DATASPACE, StreamInfo
 from anabranch.operators.base import Inputs, Operator
+from anabranch.operators.history_join import HistoryJoin
+from anabranch.operators.history_join_aggregate import HistoryJoinAggregate
 from anabranch.operators.landmark import Landmark
 from anabranch.queries import Query
 from anabranch.queries.archiver import Archiver
@@ -316,6 +318,9 @@ class Database:
     def create_query(self, name: str, select: Select, kind: str = "query") -> Query:
         """Make and start a standing query from a parsed SELECT."""
         plan = plan_query(select, self.catalog)
+        joined = plan.operator.join if isinstance(plan.operator, HistoryJoinAggregate) else plan.operator
+        if isinstance(joined, HistoryJoin):
+            self.archives.wanted(joined.history)
         live_from = plan.operator.live_from if isinstance(plan.operator, Landmark) else None
         info = QueryInfo(name, select.source, running=True, kind=kind, live_from=live_from)
         query = self._make(info, plan)
@@ -408,8 +413,11 @@ class Database:
     # -- Spark programs --------------------------------------------------------------------------
 
     def dataframe(self, select: str) -> Any:
-        """A SELECT as a Spark streaming DataFrame, for PySpark programs."""
-        plan = plan_query(_single_select(select), self.catalog)
+        """A SELECT as a Spark DataFrame, for PySpark programs: streaming, or if it is about an ARCHIVE, of what there is."""
+        tree = _single_select(select)
+        if _run.is_about_archives(tree):
+            return _run.archive_frame(self, tree)
+        plan = plan_query(tree, self.catalog)
         options = self.source_options(plan.operator)
         return self.engine().stream(options, plan.residual_sql)
 

@@ -20,8 +20,9 @@ from anabranch.result import Result
 from anabranch.schema import StreamSchema, sql_type
 from anabranch.settings import Settings
 from anabranch.sql import statements as s
-from anabranch.sql.once import StreamUse
+from anabranch.sql.once import OncePlan, StreamUse
 from anabranch.sql.rows import INPUT_VIEW
+from anabranch.sql.tree import Select
 from anabranch.sql.values import counted
 
 if TYPE_CHECKING:
@@ -82,9 +83,7 @@ def insert(db: Database, statement: s.InsertInto) -> Result:
 
 
 def select_once(db: Database, statement: s.SelectOnce) -> Result:
-    plan = plan_question(statement.select, db.catalog)
-    for stream, archive in plan.archives():
-        db.archives.find(stream, archive) if archive is not None else db.archives.wanted(stream)
+    plan = _planned(db, statement.select)
     if plan.question is not None:
         return Result(ask(plan.question, db.catalog, db.run_here_or_in_spark))
     engine = db.engine()
@@ -96,6 +95,31 @@ def select_once(db: Database, statement: s.SelectOnce) -> Result:
     assert plan.sql is not None
     views = {use.view: db.source_options(_read(use)) for use in plan.streams}
     return Result(engine.collect(engine.sql_once(plan.sql, views)))
+
+
+def _planned(db: Database, select: Select) -> OncePlan:
+    """The plan of a question, whose archives must be there."""
+    plan = plan_question(select, db.catalog)
+    for stream, archive in plan.archives():
+        if archive is None:
+            db.archives.wanted(stream)
+        else:
+            db.archives.find(stream, archive)
+    return plan
+
+
+def is_about_archives(select: Select) -> bool:
+    """Whether a SELECT is about what archives hold, and not a standing query."""
+    return bool(select.archives) and not any(each.portions is not None for each in select.archives)
+
+
+def archive_frame(db: Database, select: Select) -> Any:
+    """A SELECT about archives as a DataFrame."""
+    plan, engine = _planned(db, select), db.engine()
+    if plan.question is not None:
+        return engine.session.spark.createDataFrame(ask(plan.question, db.catalog, db.run_here_or_in_spark))
+    assert plan.sql is not None
+    return engine.sql_once(plan.sql, {use.view: db.source_options(_read(use)) for use in plan.streams})
 
 
 def _read(use: StreamUse) -> Operator:
@@ -120,6 +144,9 @@ def explain(db: Database, statement: s.Explain) -> Result:
     inner = statement.statement
     if isinstance(inner, s.ExplainQuery):
         text = db.get_query(inner.name).explain(statement.format)
+    elif is_about_archives(inner.select):
+        asked = _planned(db, inner.select)
+        text = asked.explain_json() if statement.format == "json" else asked.explain_text()
     else:
         plan = plan_query(inner.select, db.catalog)
         inputs = Inputs({name: db.reader(name) for name in plan.operator.inputs})

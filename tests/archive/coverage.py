@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,8 @@ class Population:
         return np.array([count, total, total / count])
 
 
-class Coverage(NamedTuple):
+@dataclass(frozen=True)
+class Coverage:
     """The share of trials (and groups) whose bounds held the truth."""
 
     count: float
@@ -111,7 +112,7 @@ def trials(kind: str, fraction: float, count: int, seed: int, confidence: float 
         ],
         axis=0,
     )
-    return Coverage(*(float(share) for share in shares))
+    return Coverage(*map(float, shares))
 
 
 def _share(low: pa.Array, high: pa.Array, truth: NDArray[np.float64]) -> float:

@@ -6,22 +6,26 @@ import itertools
 import json
 import pickle
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from anabranch.archive.estimates import Sums, estimates
+from anabranch.archive.estimates import Sums, estimates, sums_of
 from anabranch.archive.reduction import Reducer, Seen
 from anabranch.errors import QueryError
+from anabranch.kernels.hashing import hashes
 from anabranch.kernels.sampling import kept, key_lots, lots_between
 from anabranch.operators import archive_pieces, operator_from_json
 from anabranch.operators.archive_aggregate import ArchiveAggregate
 from anabranch.operators.archive_scan import ArchiveScan
-from anabranch.operators.base import Inputs, Operator, Piece
+from anabranch.operators.base import Inputs, Offset, Operator, Piece
 from anabranch.schema import StreamSchema
 from anabranch.testing import MemoryLog
+from tests.archive.life import LAYOUTS, Life
 
 SCHEMA = StreamSchema.of({"plate": "STRING", "speed": "DOUBLE", "lane": "INT", "ts": "TIMESTAMP"}, time="ts")
 SECOND = 1_000_000
@@ -63,10 +67,12 @@ def log_of(rows: int = 5000, size: int = 700) -> PiecesLog:
     return log
 
 
-def run(operator: Operator, log: MemoryLog, parallelism: int = 1) -> pa.Table:
-    inputs = Inputs({"cars": log})
+def run(operator: Operator, log: Any, parallelism: int = 1, rows: int | None = None) -> pa.Table:
+    (stream,) = operator.inputs
+    inputs = Inputs({stream: log})
     operator = operator_from_json(json.loads(json.dumps(operator.to_json())))
-    tasks = operator.plan({"cars": log.offset(0)}, {"cars": log.offset()}, inputs, parallelism)
+    end = log.offset() if rows is None else Offset(rows, log.end().time)
+    tasks = operator.plan({stream: Offset()}, {stream: end}, inputs, parallelism)
     assert len(tasks) <= parallelism
     batches = [b for task in tasks for b in operator.run(pickle.loads(pickle.dumps(task)), inputs)]
     schema = operator.schema(inputs)
@@ -240,6 +246,44 @@ def test_nothing_there_is_counted_as_zero() -> None:
     assert [value.to_pylist() for value, _, _ in found.columns] == [[0.0], [0.0], [None], [None], [None], [0.0]]
     grouped = answered(aggregate(since=10**15), log_of())
     assert len(grouped.groups[0]) == 0
+
+
+# -- archives --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", list(LAYOUTS))
+def test_every_layout_gives_the_same_rows_and_sums(name: str, tmp_path: Path) -> None:
+    life = Life(tmp_path, {name: LAYOUTS[name]}, run_rows=2000)
+    life.push(9000)
+    life.archivers[name].append(all_rows=True)
+    life.push(1500)
+    reader = life.reader()
+    times = life.times()
+    scan = ArchiveScan("s", (("v", "v"), ("k", "k")), "ts", since=int(times[700]), until=int(times[9800]), archive=name)
+    total = (("n", "count", None), ("total", "sum", "v"), ("mean", "avg", "v"))
+    sums = ArchiveAggregate("s", scan.since, scan.until, (("k", "k"),), total, "d > 0", archive=name)
+    low, high = reader.row_at_time(int(times[700]), life.end), reader.row_at_time(int(times[9800]), life.end)
+    for keep, by in ((1.0, None), (0.35, None), (0.02, None), (0.35, "k")):
+        reducer = ("by_key", ("k", 1 - keep)) if by else ("uniform", (1 - keep,)) if keep < 1 else None
+        kept_part = 1.0 if reducer is None else 1 - (1 - keep)
+        sample = life.sample(low, high, ["v", "k", "d"], kept_part, by)
+        for parallelism in (1, 3):
+            answer = run(replace(scan, reducer=reducer), reader, parallelism, life.end)
+            assert answer.select(["v", "k"]).equals(sample.select(["v", "k"]))
+            operator = replace(sums, keep=kept_part, by=by)
+            found = Sums.from_table(run(operator, reader, parallelism, life.end))
+            wanted = sums_of(
+                sample, low, high, kept_part, [sample.column("k")], [None, sample.column("v"), sample.column("v")],
+                pc.greater(sample.column("d"), 0.0), functions=["count", "sum", "avg"],
+                by=None if by is None else hashes(sample.column("k")), complete=by is not None and keep < 1,
+            )  # fmt: skip
+            functions = ["count", "sum", "avg"]
+            assert estimates(found, functions).columns == estimates(wanted, functions).columns
+    first = Sums.from_table(run(replace(sums, keep=0.1), reader, 2, life.end))
+    more = Sums.from_table(run(replace(sums, keep=0.35, above=0.1), reader, 2, life.end))
+    both = Sums.from_table(run(replace(sums, keep=0.35), reader, 2, life.end))
+    assert estimates(first.raised(0.35) + more, functions).columns == estimates(both, functions).columns
+    life.close()
 
 
 def test_operators_say_what_they_do() -> None:

@@ -20,7 +20,11 @@ import pyarrow as pa
 import pytest
 
 from anabranch.operators import OPERATORS, operator_from_json
+from anabranch.operators.archive_scan import ArchiveScan
 from anabranch.operators.base import MIN_TIME, Inputs, Offset, Operator
+from anabranch.operators.history_join import HistoryJoin
+from anabranch.operators.history_join_aggregate import HistoryJoinAggregate
+from anabranch.operators.landmark import Landmark
 from anabranch.operators.merge.operator import Merge
 from anabranch.operators.merge.range_operator import RangeMerge
 from anabranch.operators.select import Select
@@ -142,8 +146,61 @@ def merge_of_three(**more: Any) -> Merge:
     )  # fmt: skip
 
 
+def seen_before(*on: str, period: int = 60, portions: int = 2, within: int = 20, **more: Any) -> HistoryJoin:
+    """A stream joined with portions of its own past."""
+    given: dict[str, Any] = {
+        "match": "any", "time": "ts",
+        "columns": (("k", "k"), ("w", "v + _portions"), ("n", "_matches"), ("part", "_fraction"), ("ts", "ts")),
+    }  # fmt: skip
+    keys = tuple((key, key) for key in on)
+    return HistoryJoin("in", "c", "in", keys, period, portions, within, **{**given, **more})
+
+
+def seen_counts(inner: HistoryJoin, every: int, *keys: str) -> HistoryJoinAggregate:
+    named = tuple((key, key) for key in keys)
+    aggregates = (("n", "count", None), ("total", "sum", "d"), ("most", "max", "v"))
+    columns = (*named, ("n", "n"), ("total", "total"), ("most", "most"))
+    return HistoryJoinAggregate(inner, every, named, aggregates, columns, "_time")
+
+
+def since(begin: int, until: int, every: int, *keys: str, **more: Any) -> Landmark:
+    named = tuple((key, key) for key in keys)
+    aggregates = (("n", "count", None), ("total", "sum", "d"), ("mean", "avg", "v"), ("most", "max", "v"))
+    columns = (*named, *((name, name) for name, _, _ in aggregates))
+    return Landmark("in", begin, named, aggregates, columns, "_time", every, until=until, **more)
+
+
+KEPT = ("by_key", ("k", 0.5))
 SAME = "`A.v` = `B.v`"
+ONE_ANSWER = {"archive_aggregate", "archive_write"}
+"""Operators that answer once, with what tasks did and not with rows in time; tests/archive is about them."""
 EXAMPLES: dict[str, dict[str, Operator]] = {
+    "history_join": {
+        "text": seen_before("k"),
+        "each": seen_before("k", match="each"),
+        "numbers": seen_before("v", "ok", period=7, portions=5, within=0),
+        "doubles": seen_before("d", within=59, filter="ok", history_filter="v > 0"),
+        "kept_whole": seen_before("k", "ok", reducer=KEPT),
+    },
+    "history_join_aggregate": {
+        "by_key": seen_counts(seen_before("k"), 40, "k"),
+        "all": seen_counts(seen_before("v", match="each", within=50), 25),
+        "kept_whole": seen_counts(seen_before("k", reducer=KEPT), 60, "ok"),
+    },
+    "landmark": {
+        "by_key": since(1_010, 1_500, 20, "k"),
+        "all": since(0, 1_333, 50),
+        "filtered": since(1_100, 1_200, 7, "ok", filter="v > 0"),
+        "later": since(1_700, 4_000, 300, "v"),
+        "in_part": since(1_010, 1_500, 40, "k", reducer=("uniform", (0.5,)), live_from=40),
+        "kept_whole": since(0, 1_400, 60, reducer=KEPT, live_from=70, filter="ok"),
+    },
+    "archive_scan": {
+        "all": ArchiveScan("in", (("k", "k"), ("w", "v * 2"), ("ts", "ts")), "ts"),
+        "range": ArchiveScan("in", (("d", "d"), ("ts", "ts")), "ts", filter="ok", since=1_100, until=1_400),
+        "reduced": ArchiveScan("in", (("k", "k"), ("ts", "ts")), "ts", reducer=("uniform", (0.5,))),
+        "by_key": ArchiveScan("in", (("v", "v"), ("ts", "ts")), "ts", reducer=("by_key", ("k", 0.5))),
+    },
     "merge": {
         "first": merge(("v", 1.0)),
         "nearest": merge(("v", 1.0), policy="nearest"),
@@ -297,9 +354,9 @@ def in_one_batch(operator: Operator, data: pa.Table) -> pa.Table:
 
 
 def test_every_operator_has_examples() -> None:
-    assert EXAMPLES.keys() == OPERATORS.keys()
+    assert EXAMPLES.keys() | ONE_ANSWER == OPERATORS.keys()
     assert {kind: {type(op) for op in ops.values()} for kind, ops in EXAMPLES.items()} == {
-        kind: {operator} for kind, operator in OPERATORS.items()
+        kind: {operator} for kind, operator in OPERATORS.items() if kind not in ONE_ANSWER
     }
 
 

@@ -108,7 +108,7 @@ def test_doubles_are_the_same_to_the_last_bit_however_rows_are_cut() -> None:
     table = data(900, seed=2)
     operator = query(aggregates=(("t", "sum", "d"), ("x", "stddev", "d")), columns=(("k", "k"), ("t", "t"), ("x", "x")))
     answers = []
-    for size, parallelism in itertools.product((1, 50, 129, 1_000), (1, 3)):
+    for size, parallelism in itertools.product((11, 129, 1_000), (1, 3)):
         harness = OperatorHarness(operator, {"s": SCHEMA})
         harness.push("s", table)
         with small_tasks():

@@ -11,10 +11,10 @@ from sqlglot import exp
 from anabranch.operators.history_join import HistoryJoin
 from anabranch.operators.history_join_aggregate import HistoryJoinAggregate
 from anabranch.operators.landmark import Landmark
-from anabranch.sql import ArchiveQuestion, ArchiveUse, parse
+from anabranch.sql import ArchiveQuestion, ArchiveUse, parse, plan_standing
 from anabranch.sql import statements as s
 from anabranch.sql.archive_tree import Accuracy, ArchiveTable, Portions, Reducing, Since
-from tests.sql.archives import DAY, HOUR, LAST, MINUTE, NOVEMBER, SECOND, once, question, select, standing
+from tests.sql.archives import DAY, HOUR, LAST, MINUTE, NOVEMBER, SECOND, find_stream, once, question, select, standing
 
 # -- statements --------------------------------------------------------------------------------------
 
@@ -215,6 +215,23 @@ def test_a_stream_called_archive_can_have_windows_and_a_past() -> None:
     past = select("SELECT count(*) AS n FROM archive SINCE DATE '2026-11-01' EMIT EVERY INTERVAL 1 HOUR")
     assert (past.archives, past.since) == ((), Since(NOVEMBER))
     assert len(select("SELECT since FROM ARCHIVE archive archive").archives) == 1
+
+
+def test_the_texts_of_the_design() -> None:
+    (archive,) = parse("CREATE ARCHIVE ON cars USING randomize_then_sort OPTIONS (blocks 500);")
+    assert isinstance(archive, s.CreateArchive)
+    (created,) = parse(
+        """CREATE CONTINUOUS QUERY freeway_load AS
+  SELECT exit, count(*) AS cars FROM cars SINCE TIMESTAMP '2026-11-16 16:00:00' REDUCE BY uniform(0.4)
+  GROUP BY exit EMIT EVERY INTERVAL 15 MINUTES;"""
+    )
+    assert isinstance(created, s.CreateQuery)
+    assert isinstance(plan_standing(created.select, find_stream).operator, Landmark)
+    between = "BETWEEN TIMESTAMP '2026-11-01' AND TIMESTAMP '2026-11-08'"
+    exact = question(f"SELECT avg(speed) FROM ARCHIVE cars {between} WITH ERROR 2 PERCENT CONFIDENCE 95 PERCENT;")
+    soon = question(f"SELECT avg(speed) FROM ARCHIVE cars {between} WITHIN 500 MILLISECONDS;")
+    assert (exact.error, soon.within) == (2.0, 500_000)
+    assert exact.columns == soon.columns == (("avg(speed)", "avg_1"),)
 
 
 # -- rows of an archive ------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from anabranch.archive.bounds import bounds, count_bounds
@@ -90,7 +91,8 @@ def _count(design: Design, rows: NDArray[np.int64], confidence: float) -> Bounde
     if design.unseen > 0:
         low, high = seen, np.full(len(seen), np.inf)
     high = np.minimum(high, design.most(seen))
-    return _arrays(found.value, np.maximum(low, seen), high, found.value >= 0)
+    value, low, high = _arrays(found.value, np.maximum(low, seen), high, found.value >= 0)
+    return value, low, pc.if_else(pc.is_finite(high), high, None)
 
 
 def _sum(design: Design, powers: Powers, confidence: float) -> Bounded:

@@ -93,10 +93,10 @@ def _statistics(rows: pa.Table, time_column: str) -> str:
     file for one that no filter can match there.
     """
     try:
-        ends = [{name: _plain(rows.column(name)[at].as_py()) for name in (time_column, ROW)} for at in (0, -1)]
+        least, most = ({name: _plain(rows.column(name)[at].as_py()) for name in (time_column, ROW)} for at in (0, -1))
     except (IndexError, OverflowError, ValueError):  # no rows, or times that no calendar has
         return statistics(rows.num_rows, {}, {}, {})
-    return statistics(rows.num_rows, *ends, dict.fromkeys((time_column, ROW), 0))
+    return statistics(rows.num_rows, least, most, dict.fromkeys((time_column, ROW), 0))
 
 
 def _plain(value: Any) -> Any:

@@ -22,6 +22,9 @@ counts); the same for keys; and how many rows there are, of those read by key.""
 LEAST_ROWS = 32
 """A stratum of which fewer rows were read is taken together with its neighbours."""
 
+_LEAST_KEEP = 2.0**-64
+"""Nothing at all is a very small part."""
+
 Integers = NDArray[np.int64]
 
 
@@ -42,6 +45,7 @@ def strata_of(
     """The strata of a read, and for each row of the sample which it belongs to."""
     rows: Integers = one_array(sample.column("_row")).to_numpy()
     new = above <= 0
+    keep = max(keep, _LEAST_KEEP)
     size = max(end - start, 0)
     if keep >= 1:
         known = (len(rows) if open else size) if new else 0

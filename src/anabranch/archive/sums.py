@@ -172,7 +172,7 @@ def sums_of(
     extremes: list[Extremes | None] = []
     for which, function, value in zip(shared, wanted, values, strict=True):
         if powers.get(which) is None:
-            powers[which] = _powers(function, value, slots, len(cell))
+            powers[which] = _powers(function, value, slots, len(cell), exact=keep >= 1 or complete)
         extremes.append(_extremes(function, value, codes, size))
     keys = tuple(coded.keys(np.arange(size, dtype=np.int32)))
     whole = mask is None and not groups and not complete
@@ -239,14 +239,14 @@ def _firsts(things: Sequence[Hashable]) -> list[int]:
     return [seen.setdefault(thing, i) for i, thing in enumerate(things)]
 
 
-def _powers(function: str, value: Column | None, slots: Integers, size: int) -> Powers | None:
+def _powers(function: str, value: Column | None, slots: Integers, size: int, *, exact: bool) -> Powers | None:
     if value is None or function not in _COUNTED:
         return None
     present = valid(value)
     if function == "count":
         # Only how many: the values may be of any type.
         return Powers(np.bincount(slots[present], minlength=size).astype(np.int64), np.zeros((size, 6)))
-    return powers_of(slots, floats(value), present, size)
+    return powers_of(slots, floats(value), present, size, first_only=exact)
 
 
 def _extremes(function: str, value: Column | None, codes: Integers, size: int) -> Extremes | None:

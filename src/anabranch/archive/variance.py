@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anabranch.archive.bounds import Spreads
-from anabranch.archive.strata import KEY, KEYED_ROWS, OPEN, OPEN_KEY, ROWS, Strata
+from anabranch.archive.strata import KEY, KEYED_ROWS, OPEN, OPEN_KEY, ROWS, STRATUM, Strata
 from anabranch.archive.sums import Sums
 from anabranch.kernels.moments import Spread
+
+_TELLING = 8.0
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -55,7 +57,10 @@ class Design:
         for fraction in keep[kind == KEYED_ROWS]:
             if not np.any(read[(kind == KEY) & (keep == fraction)]):
                 hidden |= (kind == KEYED_ROWS) & (keep == fraction)
-        return float(there[hidden].sum() / max(there.sum(), 1))
+        share = float(there[hidden].sum() / max(there.sum(), 1))
+        # Of an open stratum nobody knows how many rows it has; none read says something only if some would have been.
+        blind = ((kind == OPEN) | (kind == OPEN_KEY)) & (read == 0) & (keep * STRATUM < _TELLING)
+        return max(share, 1e-12) if blind.any() else share
 
     def by_group(self, rows: Integers) -> Floats:
         """Add up over the cells of each group."""
@@ -88,7 +93,7 @@ class Design:
         if by_key.any():
             typical *= float(self.strata.read[by_key].sum() / by_key.sum())
         all_counted = self.by_group(rows) >= self.strata.read.sum()
-        return np.where(found.variance > 0, found.slope, np.where(all_counted & ~self.open, -typical, typical))
+        return np.where(found.variance > 0, found.slope, np.where(all_counted & (not self.open), -typical, typical))
 
     def spreads(self, count: Integers, centre: Spread, sums: Floats | None = None) -> Spreads:
         """What is known of a total from each cell's `count` values, with their mean and spread (`sums`: exact Σy)."""
@@ -141,6 +146,8 @@ class Design:
         cubes = third + 3 * second * off + m * off**3 - np.where(loose, 0.0, others * at**3)
         squares = squares * np.where(loose, 1.0, n / np.maximum(n - 1, 1))
         cubes = cubes * np.where(loose, 1.0, n * n / np.maximum((n - 1) * (n - 2), 1))
+        # What was all read does not vary, and its squares may not even be known.
+        squares, cubes = np.where(left > 0, squares, 0.0), np.where(left > 0, cubes, 0.0)
         moving = weight**3 * left * cubes
         return weight**2 * left * squares, moving * left, moving * (2 * left - 1)
 

@@ -35,14 +35,17 @@ class Spread(NamedTuple):
     third: NDArray[np.float64]
 
 
-def powers_of(slots: Slots, values: NDArray[np.float64], present: NDArray[np.bool_], size: int) -> Powers:
-    """Add up the values that are present, each in its slot.
+def powers_of(
+    slots: Slots, values: NDArray[np.float64], present: NDArray[np.bool_], size: int, *, first_only: bool = False
+) -> Powers:
+    """Add up the values that are present, each in its slot; `first_only`: their squares and cubes are of no use.
 
     >>> powers_of(np.array([0, 0, 1]), np.array([1.0, 2.0, 5.0]), np.ones(3, bool), 2).sums[:, 0].tolist()
     [3.0, 5.0]
     """
     counts, sums = np.zeros(size, np.int64), np.zeros((size, 6))
-    _fold_values(counts, sums, _ready(slots), frozen(np.ascontiguousarray(values, np.float64)), frozen(present))
+    fold = _fold_first if first_only else _fold_values
+    fold(counts, sums, _ready(slots), frozen(np.ascontiguousarray(values, np.float64)), frozen(present))
     return Powers(counts, sums)
 
 
@@ -120,6 +123,15 @@ def _fold_values(counts, sums, slots, values, present):  # type: ignore[no-untyp
         sums[s, 2], sums[s, 3] = _sum_of(sums[s, 2], sums[s, 3], high, low)
         high, low = _product_of(high, low, y, 0.0)
         sums[s, 4], sums[s, 5] = _sum_of(sums[s, 4], sums[s, 5], high, low)
+
+
+@compiled
+def _fold_first(counts, sums, slots, values, present):  # type: ignore[no-untyped-def]
+    for i in range(len(slots)):
+        if present[i]:
+            s = slots[i]
+            counts[s] += 1
+            sums[s, 0], sums[s, 1] = _sum_of(sums[s, 0], sums[s, 1], values[i], 0.0)
 
 
 @compiled

@@ -38,6 +38,7 @@ class ArchiveAggregate(Operator):
 
     kind: ClassVar[str] = "archive_aggregate"
     reads_history: ClassVar[bool] = True
+    asked_once: ClassVar[bool] = True
 
     stream: str
     since: int | None
@@ -157,7 +158,7 @@ def _program(aggregate: ArchiveAggregate, source: pa.Schema) -> _Program:
     kept_rows = None if aggregate.filter is None else bind(aggregate.filter, source)
     by = aggregate.by if aggregate.reducer is None else reducer_of(aggregate.reducer).by
     bound = [*keys, *(one for one in values if one is not None), *([kept_rows] if kept_rows else [])]
-    reads = columns_of(bound, source, *([] if by is None else [by])) or source.names[:1]
+    reads = columns_of(bound, source, *([] if by is None else [by]))
     scan = HistoryScan(
         aggregate.since, aggregate.until, reads, aggregate.reducer, aggregate.keep, aggregate.by, LEAST_ROWS
     )

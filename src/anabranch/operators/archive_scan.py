@@ -28,6 +28,7 @@ class ArchiveScan(Operator):
 
     kind: ClassVar[str] = "archive_scan"
     reads_history: ClassVar[bool] = True
+    asked_once: ClassVar[bool] = True
 
     stream: str
     columns: tuple[tuple[str, str], ...]
@@ -107,5 +108,5 @@ def _program(scan: ArchiveScan, source: pa.Schema) -> _Program:
     kept = None if scan.filter is None else bind(scan.filter, source)
     schema = pa.schema([(name, one.type) for (name, _), one in zip(scan.columns, columns, strict=True)])
     answer = schema if scan.reducer is None else schema.append(pa.field(FRACTION, pa.float64()))
-    reads = columns_of([*columns, *([kept] if kept else [])], source) or source.names[:1]
+    reads = columns_of([*columns, *([kept] if kept else [])], source)
     return _Program(kept, columns, schema, answer, HistoryScan(scan.since, scan.until, reads, scan.reducer))

@@ -31,6 +31,7 @@ class ArchiveWrite(Operator):
 
     kind: ClassVar[str] = "archive_write"
     reads_history: ClassVar[bool] = True
+    asked_once: ClassVar[bool] = True
 
     stream: str
     archive: str

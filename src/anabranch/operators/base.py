@@ -209,6 +209,8 @@ class Operator:
     """True if its scratch cannot always be computed again: then it is written durably, and must not be lost."""
     reads_history: ClassVar[bool] = False
     """True if it reads archive and log as one (`Inputs.history`); others are given the log alone."""
+    asked_once: ClassVar[bool] = False
+    """True if it is for questions and jobs only, never for a standing query."""
     begins_by_itself: ClassVar[bool] = False
     """True if `beginning` counts also where it is asked once; else that is about all rows there are."""
 

@@ -12,15 +12,12 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from anabranch.archive.reducers import Spec
-from anabranch.errors import QueryError, SqlError
-from anabranch.operators.columns import bind
-from anabranch.operators.history.equal import Equal
+from anabranch.errors import SqlError
 from anabranch.operators.history_join import FRACTION, MATCHES, PORTIONS, HistoryJoin, live_with_found
 from anabranch.operators.history_join_aggregate import HistoryJoinAggregate
 from anabranch.schema import ARRIVAL_COLUMN, StreamSchema
 from anabranch.sql.aggregate_functions import is_aggregate
 from anabranch.sql.archive_tree import ArchiveTable, Portions
-from anabranch.sql.columns import conjuncts, joined, sql_of
 from anabranch.sql.hints import refuse_hints
 from anabranch.sql.history_answers import (
     HistoryScope,
@@ -28,10 +25,11 @@ from anabranch.sql.history_answers import (
     read_aggregates,
     schema_of,
 )
+from anabranch.sql.history_keys import read_on
 from anabranch.sql.join_scope import JoinScope, Source, sources_of
 from anabranch.sql.landmarks import standing_reducer
 from anabranch.sql.reducing import Registered, reducer_in
-from anabranch.sql.rows import answer_of_rows, check_condition, check_names, conditions_of
+from anabranch.sql.rows import answer_of_rows, check_names, conditions_of
 from anabranch.sql.sources import Lookup, plain_select, refuse_clauses
 from anabranch.sql.tree import Select, Window
 from anabranch.sql.window_rows import without_stars
@@ -106,7 +104,7 @@ def plan_history_join(select: Select, lookup: Lookup, registered: Registered) ->
     join: exp.Join = tree.args["joins"][0]
     live, past = sources_of(select, [tree.args["from_"].this, join.this], lookup)
     scope = JoinScope.of(select, (live, past))
-    on = _read_on(scope, join)
+    on = read_on(scope, join)
     where, rest = conditions_of(_LiveScope(select, live.stream, live.alias, live.schema, past.alias), tree)
     filters = [each for each in (on.live_filter, where) if each is not None]
     answer = _LiveScope(select, live.stream, live.alias, _with_results(select, live), past.alias)
@@ -238,73 +236,6 @@ def _alone(select: Select, portions: Portions) -> SqlError:
         start=portions.start,
         hint="write FROM live JOIN ARCHIVE past LAST … ON …",
     )
-
-
-@dataclass(frozen=True)
-class _On:
-    """Pairs of values that must be equal, (live SQL, past SQL), and conditions on either side alone."""
-
-    keys: tuple[tuple[str, str], ...]
-    live_filter: str | None
-    past_filter: str | None
-
-
-def _read_on(scope: JoinScope, join: exp.Join) -> _On:
-    live, past = scope.sources
-    keys: list[tuple[str, str]] = []
-    filters: dict[Source, list[exp.Expr]] = {live: [], past: []}
-    condition = join.args.get("on")
-    for written in conjuncts(condition) if condition is not None and condition != exp.true() else ():
-        part = scope.resolve(written)
-        owners = scope.owners_of(part)
-        if len(owners) == 1:
-            owner = owners.pop()
-            own = scope.own(part)
-            type_in_window(_alone_in(scope, owner), own, written)
-            check_condition(_alone_in(scope, owner), own)
-            filters[owner].append(own)
-        elif isinstance(part, exp.EQ) and (pair := _pair(scope, part)) is not None:
-            keys.append(pair)
-        else:
-            raise scope.select.error(
-                "HISTORY_CONDITION_INVALID",
-                f"ON of a join with the past holds {live.alias}.… = {past.alias}.… and conditions on one of them, "
-                "joined by AND",
-                written,
-                hint=f"put conditions on {live.alias} in WHERE",
-            )
-    if not keys:
-        raise scope.select.error(
-            "HISTORY_CONDITION_INVALID",
-            f"nothing says which rows of {past.alias} are partners of a row of {live.alias}",
-            join.this if condition is None or condition == exp.true() else condition,
-            hint=f"add {live.alias}.… = {past.alias}.… to ON",
-        )
-    ours, theirs = joined(filters[live]), joined(filters[past])
-    return _On(tuple(keys), None if ours is None else sql_of(ours), None if theirs is None else sql_of(theirs))
-
-
-def _alone_in(scope: JoinScope, source: Source) -> HistoryScope:
-    return HistoryScope(scope.select, source.stream, source.alias, source.schema)
-
-
-def _pair(scope: JoinScope, part: exp.EQ) -> tuple[str, str] | None:
-    """Both sides of an equality, the live one first; None if it is not of both streams."""
-    live, past = scope.sources
-    one, other = part.this.unnest(), part.expression.unnest()
-    owners = (scope.owners_of(one), scope.owners_of(other))
-    if owners == ({past}, {live}):
-        one, other = other, one
-    elif owners != ({live}, {past}):
-        return None
-    for source, side in ((live, one), (past, other)):
-        type_in_window(_alone_in(scope, source), scope.own(side), part)
-    ours, theirs = sql_of(scope.own(one)), sql_of(scope.own(other))
-    try:
-        Equal.of(bind(ours, live.schema.arrow), bind(theirs, past.schema.arrow))
-    except QueryError as problem:
-        raise scope.select.error(problem.name, problem.message, part, hint=problem.hint) from None
-    return ours, theirs
 
 
 def _reducer(select: Select, archive: ArchiveTable, past: Source, registered: Registered) -> Spec | None:

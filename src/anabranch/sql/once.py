@@ -16,7 +16,8 @@ from anabranch import expressions
 from anabranch.errors import AnabranchError, did_you_mean
 from anabranch.operators.archive_question import FRACTION
 from anabranch.schema import StreamSchema
-from anabranch.sql.archives import ArchiveQuestion, ArchiveUse, question_of, refuse_windows, use_of
+from anabranch.sql.archive_questions import question_of
+from anabranch.sql.archives import ArchiveQuestion, ArchiveUse, refuse_windows, use_of
 from anabranch.sql.columns import Scope, conjuncts, joined, sql_of, without_own_functions
 from anabranch.sql.combinations import is_combination
 from anabranch.sql.explain import as_json, once_as_text
