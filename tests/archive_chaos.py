@@ -176,6 +176,12 @@ def run(rounds: int, seed: int, place: Path, say: bool = False) -> dict[str, int
     return counted
 
 
+def _kill_after(seconds: float, pid: int) -> threading.Timer:
+    timer = threading.Timer(seconds, os.kill, (pid, signal.SIGKILL))
+    timer.start()
+    return timer
+
+
 class Breeder:
     """The process that forks victims, and the lines it and they say."""
 
@@ -193,12 +199,12 @@ class Breeder:
         assert self._process.stdout is not None
         self._process.stdin.write(words + "\n")
         self._process.stdin.flush()
-        count, said, timer = 0, "", None
+        count, pid, said, timer = 0, 0, "", None
         for line in self._process.stdout:
             word = line.strip()
             if word.startswith("pid "):
-                timer = threading.Timer(seconds, os.kill, (int(word[4:]), signal.SIGKILL))
-                timer.start()
+                pid = int(word[4:])
+                timer = _kill_after(60.0, pid)
             elif word.startswith("dead "):
                 assert timer is not None
                 timer.cancel()
@@ -208,6 +214,9 @@ class Breeder:
             elif word.isdigit():
                 assert int(word) == first + count
                 count += 1
+                if count == 1 and timer is not None:
+                    timer.cancel()
+                    timer = _kill_after(seconds, pid)
             else:
                 said += line
         raise AssertionError(f"the breeder died: {said}")

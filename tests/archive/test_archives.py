@@ -413,6 +413,12 @@ def test_names_are_found_whatever_their_case_and_missing_ones_are_told_apart(db:
     fails("ARCHIVE_NOT_FOUND", lambda: reader.only("Olds"), 'did you mean "Old"')
 
 
+def test_a_stream_whose_directory_no_delta_table_can_have_is_refused(db: ab.Database) -> None:
+    db.sql("CREATE STREAM `odd name` (id BIGINT, ts TIMESTAMP) TIMESTAMP BY ts")
+    fails("ARCHIVE_NOT_POSSIBLE", lambda: db.create_archive("odd name", "plain"), "there is a % in it")
+    assert db.archives.infos() == []
+
+
 def test_all_archives_of_a_stream_share_one_seed(db: ab.Database) -> None:
     seed = db.create_archive("cars", "plain").seed
     assert db.create_archive("cars", "randomize_then_sort").seed == seed

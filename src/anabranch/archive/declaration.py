@@ -76,8 +76,8 @@ class ArchiveInfo:
 
 
 def archive_storage(stream: Storage, name: str) -> Storage:
-    """Where the archive of a stream lies."""
-    return stream.child(ARCHIVES, quote(name.lower(), safe="").replace(".", "%2E"))
+    """Where the archive of a stream lies; without %, which deltalake reads as the sign of an address."""
+    return stream.child(ARCHIVES, quote(name.lower(), safe="").replace(".", "%2E").replace("%", "="))
 
 
 def archives_of(stream: Storage) -> list[tuple[Storage, ArchiveInfo]]:

@@ -166,6 +166,12 @@ class Archives:
                 hint="give it a name: CREATE ARCHIVE name ON …, write IF NOT EXISTS, or DROP ARCHIVE it first",
             )
         place = archive_storage(storage, info.name)
+        if info.layout != WINDOWED and "%" in place.path:
+            raise CatalogError(
+                "ARCHIVE_NOT_POSSIBLE",
+                f"a Delta table cannot lie in {place.path}: there is a % in it",
+                hint="archive a stream whose name has only letters, digits and _, in a directory without %",
+            )
         place.delete_all()  # what is left of one that was dropped when a process died
         if info.layout != WINDOWED:
             retention.hold(storage, f"archive {info.name}", info.first_row, None)
