@@ -30,7 +30,8 @@ LOOK = 0.25
 """Seconds between looks at the lag."""
 NAME = "query_2"
 SEGMENT_BYTES = 1 << 18
-PATIENCE = 300.0
+SPARE_DAYS = 2
+PATIENCE = 120.0
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class OverloadSizes:
     seconds_without: float
     """Of the run that reads all of history: long enough to see what becomes of it."""
     most_days: int
-    """Of history."""
+    """Of history: where the live rows would come further, they come for a shorter time."""
 
 
 @dataclass(frozen=True)
@@ -78,19 +79,21 @@ def measure(db: Database, sizes: OverloadSizes, report: Report) -> list[Course]:
     history.reach(DAYS_BACK + sizes.calibration_days)
     sustained = _sustained(db, traffic, sizes)
     arrival = TIMES * sustained
-    per_day = len(traffic.of_exit())
-    days = DAYS_BACK + 1 + int(arrival * (sizes.seconds + 10) / per_day) + 1
-    say(f"full history sustains {sustained:,.0f} live rows/s; {days} days of history are wanted")
+    per_second = arrival / len(traffic.of_exit())
+    lasts = (sizes.most_days - DAYS_BACK - SPARE_DAYS) / per_second
+    seconds = min(sizes.seconds, lasts)
+    days = DAYS_BACK + SPARE_DAYS + int(per_second * max(seconds, min(sizes.seconds_without, lasts)))
+    say(f"full history sustains {sustained:,.0f} live rows/s; {days} days of history for {seconds:.0f} s")
+    history.reach(days)
     report.notes["overload"] = {
         "sustained_rows_per_second": round(sustained),
         "arrival_rows_per_second": round(arrival),
-        "days_of_history": min(days, sizes.most_days),
-        "history_rows_per_day": history.rows // history.days,
+        "days_of_history": history.days,
+        "history_rows": history.rows,
+        "seconds": round(seconds),
     }
-    check(days <= sizes.most_days, f"{days} days of history would be needed, at most {sizes.most_days} are made")
-    history.reach(days)
-    without = _course(db, traffic, arrival, sizes.seconds_without, None)
-    reduced = _course(db, traffic, arrival, sizes.seconds, REDUCER)
+    without = _course(db, traffic, arrival, min(sizes.seconds_without, lasts), None)
+    reduced = _course(db, traffic, arrival, seconds, REDUCER)
     _add_figures(reduced, without, report)
     db.drop_stream(LIVE)
     db.drop_stream(HISTORY)
@@ -111,11 +114,16 @@ def _add_figures(reduced: Course, without: Course, report: Report) -> None:
 
 
 class _History:
-    """The archive of all cars, as many days as are wanted by now."""
+    """The archive of all cars: as many days as are wanted by now, and what makes its last run a whole one.
+
+    Rows are dealt to the blocks of a run, so a read of a few days costs as much as its run is large: were runs of
+    other sizes where the rate is measured, it would be that of another archive.
+    """
 
     def __init__(self, db: Database, traffic: Traffic, sizes: OverloadSizes) -> None:
-        self._db, self._traffic = db, traffic
-        self.days = self.rows = 0
+        self._db, self._traffic, self._run_rows = db, traffic, sizes.run_rows
+        self.days = self.rows = self._archived = 0
+        self._starts: list[int] = []
         # What is archived leaves the log, so the query has history to read from its archive only.
         db.sql(
             f"CREATE STREAM {HISTORY} (ts TIMESTAMP, plate STRING, exit INT) TIMESTAMP BY ts "
@@ -126,14 +134,25 @@ class _History:
 
     def reach(self, days: int) -> None:
         archiver = self._db.archive(HISTORY)
-        for day in range(self.days, days):
-            table = self._traffic.history(day)
-            self._db.append(HISTORY, table)
-            self.rows += table.num_rows
-            archiver.append(all_rows=False)
-        self.days = max(self.days, days)
-        archiver.append()
-        archiver.join_runs(least=2)
+        while self.days < days or self._archived < self._first_row_of(days):
+            self._append_day()
+            if self.rows - self._archived >= self._run_rows:
+                self._archived = archiver.append(all_rows=False)
+        self._append_day()  # as it comes, the log lets go what is archived
+        check(
+            self._db.reader(HISTORY).first_logged_row() >= self._archived - self._run_rows // 10,
+            "the log still holds what is archived",
+        )
+
+    def _append_day(self) -> None:
+        table = self._traffic.history(self.days)
+        self._db.append(HISTORY, table)
+        self._starts.append(self.rows)
+        self.rows += table.num_rows
+        self.days += 1
+
+    def _first_row_of(self, day: int) -> int:
+        return self._starts[day] if day < len(self._starts) else self.rows
 
 
 def _sustained(db: Database, traffic: Traffic, sizes: OverloadSizes) -> float:
@@ -258,7 +277,7 @@ def _course(db: Database, traffic: Traffic, arrival: float, seconds: float, redu
         started.wait(PATIENCE)
     answers = started.table()
     db.drop_query(NAME)
-    check(came > 0.9 * arrival, f"{came:,.0f} rows/s came, {arrival:,.0f} were wanted")
+    check(came > 0.8 * arrival, f"{came:,.0f} rows/s came, {arrival:,.0f} were wanted")
     return _judged(traffic, reducer, came, at, lags, answers)
 
 

@@ -4,7 +4,8 @@
 starts a process that opens the database, goes on with its standing queries and appends numbered
 rows, saying after each append that it was acknowledged. It is killed at a random moment: alone, or
 with its JVM and all workers. After the last round every acknowledged row must be there exactly once,
-and every answer must be there exactly once, in order, equal to what a recomputation gives.
+and every answer must be there exactly once, in order, equal to what a recomputation gives. Archives
+have rounds of their own, see `tests.archive_chaos`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from tests import archive_chaos
 
 ROWS = 500
 STEP_US = 2_000  # time between two rows
@@ -215,6 +218,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="anabranch-chaos-") as place:
         counted = run(options.rounds, options.seed, Path(place), say=True)
     print(f"all right after {options.rounds} kills: {counted}")
+    with tempfile.TemporaryDirectory(prefix="anabranch-archive-chaos-") as place:
+        counted = archive_chaos.run(options.rounds, options.seed, Path(place), say=True)
+    print(f"archives are all right after {options.rounds} kills: {counted}")
     return 0
 
 

@@ -25,6 +25,9 @@ Floats = NDArray[np.float64]
 _SKEW_MISSED = 10
 """Small samples look less skewed than what they are drawn from: by about 1 + 10/n, for the distributions tried."""
 
+_LEAN_ESTIMATED = 2
+"""What is added to the variance because the lean is itself estimated, in squares of the slope."""
+
 
 class Spreads(NamedTuple):
     """Per group, an estimate and how it would vary from sample to sample."""
@@ -67,5 +70,5 @@ def bounds(spreads: Spreads, confidence: float, freedom: Floats) -> tuple[Floats
     value, variance, slope, skew, _ = spreads
     of_skew = np.divide(skew, variance, out=np.zeros_like(skew), where=variance > 0)
     lean = slope / 2 + (3 * slope - of_skew) * (z * z - 1) / 6
-    reach = t * np.sqrt(variance + (t * t / 4 + 1) * slope**2)
+    reach = t * np.sqrt(variance + (t * t / 4 + _LEAN_ESTIMATED) * slope**2)
     return value + lean - reach, value + lean + reach

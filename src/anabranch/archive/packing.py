@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-PACKED = pa.schema([pa.field("part", pa.string(), False), pa.field("data", pa.binary(), False)])
+PACKED = pa.schema([pa.field("part", pa.string()), pa.field("data", pa.binary())])
 """The columns of packed tables: the name of each, and the table as an Arrow stream, in pieces if it is large."""
 
 _ROWS_PER_PIECE = 1 << 20

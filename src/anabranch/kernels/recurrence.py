@@ -37,21 +37,36 @@ def count_recurring(counts, codes, times, state, live_codes, live_times, ago, wi
 
 
 @compiled
-def look_up(slots, slot_codes, hashed, size, add, codes, firsts):  # type: ignore[no-untyped-def]
+def look_up(slots, known, hashed, size, add, codes, firsts):  # type: ignore[no-untyped-def]
     """The code that each hash has in a table with open addresses, -1 if it has none.
 
-    With `add` it then gets the next code, from `size` on, and `firsts` says which hash it came with; gives how
-    many codes were given. The table's size is a power of two, and it has room for all.
+    `slots` are codes, `known` has the hash of each code. With `add`, a hash that has none gets the next code, from
+    `size` on, and `firsts` says at which place it stands; gives how many codes were given. The table's size is a
+    power of two, and it has room for all.
     """
     mask = len(slots) - 1
     given = 0
     for i in range(len(hashed)):
         at = np.int64(hashed[i] & np.uint64(mask))
-        while slot_codes[at] >= 0 and slots[at] != hashed[i]:
+        code = slots[at]
+        while code >= 0 and known[code] != hashed[i]:
             at = (at + 1) & mask
-        if slot_codes[at] < 0 and add:
-            slots[at], slot_codes[at] = hashed[i], size + given
+            code = slots[at]
+        if code < 0 and add:
+            code = size + given
+            slots[at], known[code] = code, hashed[i]
             firsts[given] = i
             given += 1
-        codes[i] = slot_codes[at]
+        codes[i] = code
     return given
+
+
+@compiled
+def enter(slots, known, size):  # type: ignore[no-untyped-def]
+    """Enter the codes below `size` in an empty table."""
+    mask = len(slots) - 1
+    for code in range(size):
+        at = np.int64(known[code] & np.uint64(mask))
+        while slots[at] >= 0:
+            at = (at + 1) & mask
+        slots[at] = code

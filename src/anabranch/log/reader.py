@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import threading
 import time as _time
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ _OPEN_SEGMENTS = 128
 
 
 class StreamReader:
-    """A view of a stream that follows it as it grows. Not for use by several threads at once."""
+    """A view of a stream that follows it as it grows. Several threads may read with it."""
 
     def __init__(self, storage: Storage) -> None:
         self.info = StreamInfo.load(storage)
@@ -33,6 +34,7 @@ class StreamReader:
         self._chain: list[Segment] = []
         self._seen: int | None = None
         self._open: OrderedDict[Segment, pa.Table] = OrderedDict()
+        self._mutex = threading.Lock()
         self.bytes_read = 0
 
     @property
@@ -68,8 +70,9 @@ class StreamReader:
     def _close_gone(self) -> None:
         """Let go of files that retention or merging has removed: while they are mapped, the disk keeps them."""
         there = set(self._chain)
-        for segment in [each for each in self._open if each not in there]:
-            del self._open[segment]
+        with self._mutex:
+            for segment in [each for each in self._open if each not in there]:
+                del self._open[segment]
 
     def end(self) -> Offset:
         """How far the stream has come."""
@@ -131,16 +134,17 @@ class StreamReader:
         schema = self.schema if columns is None else pa.schema([self.schema.field(c) for c in columns])
         if start >= end:
             return schema.empty_table()
-        if self._chain and start < self._chain[0].first:
-            gone = min(end, self._chain[0].first)
+        chain = self._chain  # another thread may look again meanwhile
+        if chain and start < chain[0].first:
+            gone = min(end, chain[0].first)
             raise StreamError(
                 "ROWS_ARE_GONE",
                 f'rows {start} to {gone} of stream "{self.info.name}" were removed by retention',
                 hint="raise RETAIN, or start from a later row",
             )
         pieces = []
-        at = bisect.bisect_right(self._chain, start, key=lambda s: s.first) - 1
-        for segment in self._chain[max(at, 0) :]:
+        at = bisect.bisect_right(chain, start, key=lambda s: s.first) - 1
+        for segment in chain[max(at, 0) :]:
             if segment.first >= end:
                 break
             if segment.end <= start:
@@ -160,22 +164,26 @@ class StreamReader:
             self.refresh()
 
     def _table(self, segment: Segment) -> pa.Table:
-        table = self._open.get(segment)
-        if table is None:
-            table = self._open[segment] = open_segment(self._segments, segment, self.schema)
+        with self._mutex:
+            table = self._open.get(segment)
+            if table is not None:
+                self._open.move_to_end(segment)
+                return table
+        table = open_segment(self._segments, segment, self.schema)
+        with self._mutex:
+            self._open[segment] = table
             if len(self._open) > _OPEN_SEGMENTS:
                 self._open.popitem(last=False)
-        else:
-            self._open.move_to_end(segment)
         return table
 
     def row_at_time(self, time: int, end: int) -> int:
         """The number of the first row below `end` whose time is ≥ `time`, else `end`."""
         self._look_up_to(end)
-        at = bisect.bisect_left(self._chain, time, key=lambda s: s.time_last)
-        if at >= len(self._chain) or self._chain[at].first >= end:
+        chain = self._chain
+        at = bisect.bisect_left(chain, time, key=lambda s: s.time_last)
+        if at >= len(chain) or chain[at].first >= end:
             return end
-        segment = self._chain[at]
+        segment = chain[at]
         if segment.time_first >= time:
             return min(segment.first, end)
         column = self.read(segment.first, segment.end, [self.time_column]).column(0)

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from anabranch.operators.live import Live
 
-_MAGIC = b"ASTA"
+_MAGIC = b"AMRG"
 _FORMAT = 1
 """Raise it when tables or facts change their meaning: what has another number counts as lost."""
 _KEPT_FILES = 16

@@ -9,8 +9,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from anabranch.errors import QueryError
-from anabranch.expressions import NotEvaluable
-from anabranch.expressions.types import DATE, DIGITS, DOUBLE, WIDENING, decimal_type, is_decimal, is_floating
 from anabranch.kernels.values import Column, valid
 from anabranch.operators.columns import Bound
 from anabranch.schema import TIME_TYPE, sql_type
@@ -50,13 +48,17 @@ def keys_of(columns: list[Column], types: list[pa.DataType], length: int) -> tup
 def _cast(column: Column, type_: pa.DataType) -> Column:
     if column.type == type_:
         return column
-    if is_decimal(column.type) and is_floating(type_):
+    if pa.types.is_decimal(column.type) and pa.types.is_floating(type_):
         column = column.cast(pa.string())  # Arrow's own way from DECIMAL to DOUBLE is not exact
     return column.cast(type_, safe=False)
 
 
 def _common(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     """The type that two types are compared in, None if they are not."""
+    # Loads the SQL parser, which workers that only run what was planned do without.
+    from anabranch.expressions import NotEvaluable
+    from anabranch.expressions.types import DATE, DOUBLE, WIDENING, decimal_type, is_decimal, is_floating
+
     if pa.types.is_nested(one) or pa.types.is_null(one):
         return None
     if one == other:
@@ -80,6 +82,8 @@ def _common(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
 
 def _digits(type_: pa.DataType) -> tuple[int, int] | None:
     """Digits before and after the point of a whole number or a DECIMAL."""
-    if is_decimal(type_):
+    from anabranch.expressions.types import DIGITS
+
+    if pa.types.is_decimal(type_):
         return type_.precision - type_.scale, type_.scale
     return (DIGITS[type_], 0) if type_ in DIGITS else None

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from anabranch.kernels.hashing import hashes_of_rows
-from anabranch.kernels.recurrence import look_up
+from anabranch.kernels.recurrence import enter, look_up
 from anabranch.kernels.values import Column, frozen, has_order_number, one_array, order_numbers
 
 Codes = NDArray[np.int64]
@@ -36,16 +36,12 @@ class KeyCodes:
         self._columns = columns
         self._hashed: Hashed = np.zeros(_LEAST_ROOM, np.uint64)
         """For each code the hash that it is found by."""
-        self._make(2 * _LEAST_ROOM)
-
-    def _make(self, room: int) -> None:
-        self._slots: Hashed = np.zeros(room, np.uint64)
-        self._slot_codes: Codes = np.full(room, -1, np.int64)
+        self._slots = np.full(2 * _LEAST_ROOM, -1, np.int32)
 
     @property
     def nbytes(self) -> int:
         values = sum(values.nbytes for piece in self._pieces for values in piece)
-        return int(self._slots.nbytes + self._slot_codes.nbytes + self._hashed.nbytes + values)
+        return int(self._slots.nbytes + self._hashed.nbytes + values)
 
     def add(self, columns: Sequence[Column]) -> Codes:
         """The codes of keys; those that are new get one."""
@@ -81,9 +77,8 @@ class KeyCodes:
         firsts: Codes = np.empty(len(hashed) if add else 0, np.int64)
         if add:
             self._make_room(self.size + len(hashed))
-        given = look_up(self._slots, self._slot_codes, frozen(hashed), self.size, add, codes, firsts)
+        given = look_up(self._slots, self._hashed, frozen(hashed), self.size, add, codes, firsts)
         if given:
-            self._hashed[self.size : self.size + given] = hashed[firsts[:given]]
             self.size += given
             self._append(tuple(column.take(pa.array(firsts[:given])) for column in columns))
         return codes
@@ -92,9 +87,8 @@ class KeyCodes:
         if codes > len(self._hashed):
             room = 1 << (codes - 1).bit_length()
             self._hashed = np.concatenate([self._hashed, np.zeros(room - len(self._hashed), np.uint64)])
-            self._make(2 * room)
-            known, unused = frozen(self._hashed[: self.size].copy()), np.empty(self.size, np.int64)
-            look_up(self._slots, self._slot_codes, known, 0, True, unused, unused)
+            self._slots = np.full(2 * room, -1, np.int32)
+            enter(self._slots, self._hashed, self.size)
 
     def _append(self, piece: tuple[pa.Array, ...]) -> None:
         while self._pieces and 2 * len(piece[0]) >= len(self._pieces[-1][0]):

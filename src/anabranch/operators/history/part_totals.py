@@ -51,7 +51,7 @@ class PartTotals:
         return self.closed is None and self.opened is None
 
     def take(self, step: Step) -> None:
-        sums = Sums.from_table(step.table)
+        sums = step.sums
         if step.kind == ENDED:
             self.ended = _added(self.ended, sums)
             return
@@ -134,7 +134,7 @@ class PartTally:
     def _end_at(self, row: int) -> Iterator[Step]:
         """The size of what is open, if anything is, so that it ends with a row."""
         if self._begin is not None:
-            yield Step(NO_PERIOD, ENDED, self._sizes(self._begin, row).to_table())
+            yield Step(NO_PERIOD, ENDED, self._sizes(self._begin, row))
             self._begin = None
 
     def _sizes(self, begin: int, row: int) -> Sums:
@@ -174,15 +174,15 @@ class PartTally:
     def _of_period(self, period: int, part: pa.Table, keep: float) -> Iterator[Step]:
         rows = integers(part.column("_row"))
         if self._begin is None:
-            yield Step(period, CLOSED, self._sums(part, int(rows[0]), int(rows[-1]) + 1, keep).to_table())
+            yield Step(period, CLOSED, self._sums(part, int(rows[0]), int(rows[-1]) + 1, keep))
             return
         over = int(rows[-1]) // STRATUM * STRATUM
         if over > self._begin:
             count = int(np.searchsorted(rows, over))
-            yield Step(period, CLOSED, self._sums(part.slice(0, count), self._begin, over, keep).to_table())
+            yield Step(period, CLOSED, self._sums(part.slice(0, count), self._begin, over, keep))
             part, self._begin = part.slice(count), over
         stratum = self._begin // STRATUM + 1
-        yield Step(period, OPENED, self._sums(part, self._begin, stratum * STRATUM, keep, sized=False).to_table())
+        yield Step(period, OPENED, self._sums(part, self._begin, stratum * STRATUM, keep, sized=False))
 
     def _sums(self, part: pa.Table, start: int, end: int, keep: float, *, sized: bool = True) -> Sums:
         by = self._readings.by

@@ -15,6 +15,9 @@ from anabranch.operators.history.equal import keys_of
 from anabranch.operators.history.slices import PastRows
 from anabranch.operators.window_program import kept_rows
 
+_ROWS_OF_LOG = 1 << 14
+"""The log is mapped: a few of its rows cost no more than their share."""
+
 
 @dataclass(frozen=True)
 class PastProgram:
@@ -41,7 +44,9 @@ class PastReader:
         return self._log.row_at_time(time, self._end)
 
     def piece(self, start: int, rows: int) -> Piece | None:
-        found = self._log.pieces(start, min(start + rows, self._end))
+        if start >= self._log.first_logged_row():
+            rows = min(rows, _ROWS_OF_LOG)
+        found = self._log.pieces(start, min(start + rows, self._end)) if start < self._end else []
         return found[0] if found else None
 
     def read(self, start: int, end: int, keep: float) -> PastRows:

@@ -9,7 +9,6 @@ from anabranch.kernels.values import integers
 from anabranch.operators.base import HistoryLog
 from anabranch.operators.history.part_totals import Reading
 
-
 LEAST = 0.001
 """Of rows that are not read at all nothing could be said, so some always are."""
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 
 from anabranch.archive.packing import PACKED, packed, unpacked
+from anabranch.archive.sums import Sums
 from anabranch.operators.state import State
 
 _ENDS_AT_ONCE = 4096
@@ -29,7 +30,15 @@ class Step(NamedTuple):
 
     period: int
     kind: str
-    table: pa.Table
+    content: pa.Table | Sums
+
+    @property
+    def table(self) -> pa.Table:
+        return self.content.to_table() if isinstance(self.content, Sums) else self.content
+
+    @property
+    def sums(self) -> Sums:
+        return self.content if isinstance(self.content, Sums) else Sums.from_table(self.content)
 
 
 class Totals(Protocol):
