@@ -62,7 +62,7 @@ PAPER_NAMES = {**{variant.name: variant.paper for variant in VARIANTS}, COPIED: 
 class Totals(NamedTuple):
     """What count(*) and sum(userattr) answer."""
 
-    count: int
+    rows: int
     sum: int
 
 

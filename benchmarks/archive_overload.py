@@ -191,6 +191,15 @@ def _taken(started: Query) -> int:
     return 0 if done is None else done.row
 
 
+def _until_taken(started: Query, rows: int) -> None:
+    """Until so many live rows are taken in; how far the log of history is, makes no difference."""
+    deadline = time.monotonic() + PATIENCE
+    while _taken(started) < rows:
+        _raise_failure(started)
+        check(time.monotonic() < deadline, f"{_taken(started)} of {rows} live rows were taken in after {PATIENCE:g} s")
+        time.sleep(0.01)
+
+
 def _raise_failure(started: Query) -> None:
     if started.failure is not None:
         raise started.failure
@@ -260,7 +269,8 @@ def _course(db: Database, traffic: Traffic, arrival: float, seconds: float, redu
     feeder = _Feeder(db, (traffic.live(day) for day in days), arrival)
     feeder.append(max(int(arrival * EVERY), 1))
     started = db.query(query(reducer), name=NAME)
-    started.wait(PATIENCE)  # Spark and its workers are up, and the first portions of history are read
+    _until_taken(started, feeder.rows)  # Spark and its workers are up, and the first portions of history are read
+    say(f"{reducer or 'all of history'}: {arrival:,.0f} live rows/s for {seconds:.0f} s")
     before = feeder.rows
     began = time.monotonic()
     feeder.start()
@@ -274,7 +284,7 @@ def _course(db: Database, traffic: Traffic, arrival: float, seconds: float, redu
     feeder.stop()
     came = (feeder.rows - before) / (time.monotonic() - began)
     if reducer is not None:
-        started.wait(PATIENCE)
+        _until_taken(started, feeder.rows)
     answers = started.table()
     db.drop_query(NAME)
     check(came > 0.8 * arrival, f"{came:,.0f} rows/s came, {arrival:,.0f} were wanted")

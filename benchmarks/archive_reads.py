@@ -169,7 +169,7 @@ def spark_sample(db: Database, stream: str, expected: Totals, rounds: int) -> di
         if name == "full":
             check(Totals(count, total) == expected, f"Spark counts {count} and sums {total}, not {expected}")
         else:
-            part = (1 - HIGHEST) * expected.count
+            part = (1 - HIGHEST) * expected.rows
             check(abs(count - part) < 8 * part**0.5, f"Spark's sample has {count} rows, not about {part:.0f}")
         seconds = []
         for _ in range(SLOW * rounds):

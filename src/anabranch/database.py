@@ -29,7 +29,7 @@ from anabranch.dataspace.opening import end_of, open_stream, origin_of
 from anabranch.errors import AnabranchError, CatalogError, DataError, QueryError, StreamError
 from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.offset import MAX_TIME, Offset
-from anabranch.log.stream import DATASPACE, StreamInfo
+from anabranch.log.stream import DATASPACE, INFO, StreamInfo
 from anabranch.operators.base import Inputs, Operator
 from anabranch.operators.history_join import HistoryJoin
 from anabranch.operators.history_join_aggregate import HistoryJoinAggregate
@@ -84,6 +84,7 @@ class Database:
         self._writers: dict[str, StreamWriter] = {}
         self._queries: dict[str, Query] = {}
         self._ingests: list[Ingest] = []
+        self._histories: dict[str, tuple[int | None, Reader | None]] = {}
         self.archives = Archives(self.catalog, self.settings, self._clock, self.run_here_or_in_spark, active=queries)
         self._idle = IdleWatch(self.settings["idle_timeout_seconds"])
         self._closed = threading.Event()
@@ -413,7 +414,7 @@ class Database:
     # -- Spark programs --------------------------------------------------------------------------
 
     def dataframe(self, select: str) -> Any:
-        """A SELECT as a Spark DataFrame, for PySpark programs: streaming, or if it is about an ARCHIVE, of what there is."""
+        """A SELECT as a Spark DataFrame, for PySpark programs: streaming; about an ARCHIVE, of what there is."""
         tree = _single_select(select)
         if _run.is_about_archives(tree):
             return _run.archive_frame(self, tree)
@@ -451,6 +452,17 @@ class Database:
             ends={n: list(self._end_of(operator, r, ended)) for n, r in readers.items()},
         )
 
+    def history(self, stream: str) -> Reader:
+        """A reader of a stream's whole life, kept from question to question: opening Delta tables takes time."""
+        storage = self.catalog.stream_storage(stream)
+        with self._mutex:
+            made, reader = self._histories.get(stream.lower(), (None, None))
+            if reader is None or made != storage.made(INFO):
+                made, reader = storage.made(INFO), open_stream(storage, history=True)
+                self._histories[stream.lower()] = (made, reader)
+            reader.refresh()
+            return reader
+
     @staticmethod
     def _end_of(operator: Operator, reader: Reader, ended: bool) -> Offset:
         """Up to where a stream is read once, and how much of its history."""
@@ -459,9 +471,7 @@ class Database:
 
     def run_here_or_in_spark(self, operator: Operator) -> pa.Table:
         """All rows of an operator that is asked once: by Spark's tasks if there is much to read, else here."""
-        readers = {n: open_stream(self.catalog.stream_storage(n), history=True) for n in operator.inputs}
-        for reader in readers.values():
-            reader.refresh()
+        readers = {name: self.history(name) for name in operator.inputs}
         inputs, end = Inputs(readers), {name: reader.end() for name, reader in readers.items()}
         if operator.bytes_to_read(end, inputs) > self.settings["archive_local_bytes"]:
             engine = self.engine()

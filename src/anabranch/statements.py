@@ -17,9 +17,10 @@ from anabranch.operators.base import Inputs, Operator
 from anabranch.operators.select import Select as SelectOperator
 from anabranch.queries.asking import ask
 from anabranch.result import Result
-from anabranch.schema import StreamSchema, sql_type
+from anabranch.schema import TIME_TYPE, StreamSchema, sql_type
 from anabranch.settings import Settings
 from anabranch.sql import statements as s
+from anabranch.sql.intervals import format_us
 from anabranch.sql.once import OncePlan, StreamUse
 from anabranch.sql.rows import INPUT_VIEW
 from anabranch.sql.tree import Select
@@ -85,7 +86,7 @@ def insert(db: Database, statement: s.InsertInto) -> Result:
 def select_once(db: Database, statement: s.SelectOnce) -> Result:
     plan = _planned(db, statement.select)
     if plan.question is not None:
-        return Result(ask(plan.question, db.catalog, db.run_here_or_in_spark))
+        return Result(ask(plan.question, db.catalog, db.history, db.run_here_or_in_spark))
     engine = db.engine()
     if plan.standing is not None:
         options = db.source_options(plan.standing.operator, ended=plan.ended)
@@ -117,7 +118,7 @@ def archive_frame(db: Database, select: Select) -> Any:
     """A SELECT about archives as a DataFrame."""
     plan, engine = _planned(db, select), db.engine()
     if plan.question is not None:
-        return engine.session.spark.createDataFrame(ask(plan.question, db.catalog, db.run_here_or_in_spark))
+        return engine.session.spark.createDataFrame(ask(plan.question, db.catalog, db.history, db.run_here_or_in_spark))
     assert plan.sql is not None
     return engine.sql_once(plan.sql, {use.view: db.source_options(_read(use)) for use in plan.streams})
 
@@ -256,8 +257,16 @@ def drop_archive(db: Database, statement: s.DropArchive) -> Result:
 
 
 def describe_archive(db: Database, statement: s.DescribeArchive) -> Result:
-    rows = _flat(db.describe_archive(statement.stream, statement.name))
-    return Result(pa.table({"property": [k for k, _ in rows], "value": [str(v) for _, v in rows]}))
+    rows = [_told(name, value) for name, value in _flat(db.describe_archive(statement.stream, statement.name))]
+    return Result(pa.table({"property": [k for k, _ in rows], "value": [v for _, v in rows]}))
+
+
+def _told(name: str, value: Any) -> tuple[str, str]:
+    """A property for people: microseconds as what they are, a time or a length of time."""
+    if not name.endswith("_us") or value is None:
+        return name.removesuffix("_us"), "" if value is None else str(value)
+    is_time = name in ("oldest_us", "newest_us")
+    return name.removesuffix("_us"), str(pa.scalar(value, TIME_TYPE).as_py()) if is_time else format_us(value)
 
 
 def vacuum_archive(db: Database, statement: s.VacuumArchive) -> Result:

@@ -17,6 +17,7 @@ from benchmarks.harness import Bar, Figure, Report, WrongAnswer, percentile
 from benchmarks.packets import START, WINDOW, Packets
 from benchmarks.pages import replaced
 
+from .tiny_archive import ARCHIVE
 from .tiny_merge import MERGE
 from .tiny_window_join import JOIN
 from .tiny_windows import BARS, FIGURES_SIZES, SPARK
@@ -27,6 +28,7 @@ TINY: dict[str, Any] = {
     "windows": windows.Sizes(FIGURES_SIZES, BARS, SPARK),
     "window_join": JOIN,
     "merge": MERGE,
+    "archive": ARCHIVE,
 }
 FIGURES = {
     "append": {
@@ -98,6 +100,20 @@ FIGURES = {
         "standing_query",
         "standing_query_whole",
         "standing_query_steady",
+    },
+    "archive": {
+        *(f"insert_{name}" for name in ("plain", "on_write_replicate", "on_read_modify", "on_read_modify_with_copy")),
+        *(f"insert_blocks_{blocks}" for blocks in (10, 100, 500)),
+        *(f"bytes_beside_what_is_kept_blocks_{blocks}" for blocks in (10, 100, 500)),
+        *(f"query_at_99_percent{by}" for by in ("", "_against_spark", "_against_plain_archive", "_against_plain_sql")),
+        "coverage_lowest",
+        "coverage_highest",
+        "overload_longest_lag_with_load",
+        "overload_median_lag_with_load",
+        "overload_last_lag_without_load",
+        "overload_bounds_held",
+        "overload_median_fraction_read",
+        "average_within_1_percent_seconds",
     },
 }
 
@@ -176,6 +192,22 @@ def test_merge_says_its_figures(
     assert len(found["range_cells"]) == 8
     assert all(0 < cell["match"] <= 100 and cell["total"] > 0 for cell in found["cells"])
     assert len(found["claims"]) == 8
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_archive_says_its_figures(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run_tiny("archive", monkeypatch, capsys)
+    assert found["bars"] == 14
+    assert found["notes"]["peers"]["duckdb"] == "missing: no peers were asked for"
+    assert len(found["inserts"]) == 7
+    assert {read["variant"] for read in found["reads"]} >= {"plain", "blocks_500", "on_read_modify_vacuumed"}
+    assert [course["reducer"] is None for course in found["overload"]] == [False, True]
+    assert all(course["answers"] and course["lags"] for course in found["overload"])
+    assert len(found["coverage"]) == 15
+    assert len(found["claims"]) == 14
 
 
 def test_a_wrong_answer_ends_without_figures(

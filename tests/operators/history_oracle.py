@@ -17,7 +17,8 @@ Row = dict[str, Any]
 def rows_of(table: pa.Table, time: str = "ts") -> list[Row]:
     """Rows as Python sees them, with times as microseconds."""
     at = table.schema.get_field_index(time)
-    return table.set_column(at, time, table.column(time).cast(pa.int64())).to_pylist()
+    rows: list[Row] = table.set_column(at, time, table.column(time).cast(pa.int64())).to_pylist()
+    return rows
 
 
 def equal(one: Any, other: Any) -> bool:
@@ -32,7 +33,8 @@ def equal(one: Any, other: Any) -> bool:
 def kept_rows(table: pa.Table, keep: float, by: str | None, seed: int = 0) -> list[bool]:
     """Which rows a reduced read of a whole log keeps."""
     drawn = lots(np.arange(table.num_rows), seed) if by is None else key_lots(table.column(by), seed)
-    return kept(drawn, keep).tolist()
+    chosen: list[bool] = kept(drawn, keep).tolist()
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -98,11 +100,8 @@ class Since:
             groups = self.counted(rows, end)
             for key in sorted(groups, key=lambda k: (k is not None, k)):
                 values = [row[self.value] for row in groups[key] if row[self.value] is not None]
-                total = sum(values) if values else None
-                found.append(
-                    (end, key, len(groups[key]), len(values), total, total / len(values) if values else None)
-                    + ((min(values), max(values)) if values else (None, None))
-                )
+                about = (sum(values), sum(values) / len(values), min(values), max(values)) if values else (None,) * 4
+                found.append((end, key, len(groups[key]), len(values), *about))
         return found
 
 

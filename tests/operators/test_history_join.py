@@ -186,6 +186,7 @@ def test_reduced_join_knows_all_of_the_keys_it_keeps(keeps: list[float]) -> None
         answer = run_batch(operator, Inputs({"cars": log}), start, end, 1)
         keep, row = end["cars"].keep, end["cars"].row
         assert told(answer) == naive(operator, data.slice(at, row - at), data, keep, "plate"), f"at {keep}"
+        assert (answer.num_rows > 0) == (keep > 0)
         at = row
 
 
@@ -267,7 +268,8 @@ def test_keys_with_the_same_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch)
 
 def test_codes_stay_the_same_as_keys_are_added() -> None:
     chance = random.Random(1)
-    keys, known = KeyCodes(2), {}
+    keys = KeyCodes(2)
+    known: dict[tuple[int, str], int] = {}
     for _ in range(60):
         some = [(chance.randint(0, 3_000), str(chance.randint(0, 1))) for _ in range(chance.randint(0, 200))]
         columns = [pa.array([a for a, _ in some], pa.int64()), pa.array([b for _, b in some], pa.string())]

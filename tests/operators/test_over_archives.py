@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from anabranch.operators.base import Inputs, Offset, Operator
+from anabranch.operators.base import HistoryLog, Inputs, Offset, Operator
 from anabranch.operators.history import slices
 from anabranch.operators.history_join import HistoryJoin
 from anabranch.operators.history_join_aggregate import HistoryJoinAggregate
@@ -72,7 +73,8 @@ def test_answers_are_those_of_a_log_with_all_rows(
     log.append(life.rows(0, ROWS))
     ends = [log.offset(row)._replace(keep=0.4) for row in (1, 4_000, 4_100, 8_999, 9_500, ROWS)]
     answers = []
-    for number, reader in enumerate((log, life.reader())):
+    readers: list[HistoryLog] = [log, life.reader()]
+    for number, reader in enumerate(readers):
         forget_all()
         inputs = Inputs({"s": reader}, str(tmp_path / str(number)))
         batches = itertools.pairwise([Offset(), *ends])
@@ -80,3 +82,31 @@ def test_answers_are_those_of_a_log_with_all_rows(
     for wanted, got in zip(*answers, strict=True):
         assert same(got, wanted)
     assert sum(answer.num_rows for answer in answers[0]) > 5
+
+
+@pytest.mark.parametrize("name", ["landmark_in_part", "join_kept_whole"])
+def test_reduced_queries_read_less(name: str, tmp_path: Path) -> None:
+    """Periods end anywhere in a run, and where that is costs nothing to find out."""
+    layout = "by_key" if name == "join_kept_whole" else "randomize"
+    life = Life(tmp_path / "s", {layout: LAYOUTS[layout]}, run_rows=20_000)
+    for _ in range(8):
+        life.push(20_000)
+        life.archivers[layout].append(all_rows=False)
+    reads = []
+    for keep in (1.0, 0.1):
+        forget_all()
+        reader = life.reader()
+        inputs = Inputs({"s": reader}, str(tmp_path / str(keep)))
+        operator = OPERATORS[name]
+        start, end = Offset(), reader.end()._replace(keep=keep)
+        if isinstance(operator, Landmark):
+            operator = replace(operator, live_from=end.row)
+        elif isinstance(operator, HistoryJoin):
+            # Live rows are not reduced: here all of them are in the log.
+            operator = replace(operator, period=100_000, portions=1)
+            start = reader.offset_at(reader.first_logged_row() + 1, end)
+        before = reader.archive_bytes_read
+        run_batch(operator, inputs, {"s": start}, {"s": end}, 1)
+        reads.append(reader.archive_bytes_read - before)
+    assert 0 < reads[1] < 0.35 * reads[0]
+    life.close()

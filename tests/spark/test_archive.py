@@ -23,7 +23,8 @@ LANDMARK = (
 )
 COMMUTERS = (
     "SELECT c.exit, count(*) AS n FROM cars c "
-    "JOIN ARCHIVE cars h LAST 3 INTERVAL 1 DAY WITHIN INTERVAL 2 HOURS {reduce} ON c.plate = h.plate AND c.exit = h.exit GROUP BY c.exit EMIT EVERY INTERVAL 6 HOURS"
+    "JOIN ARCHIVE cars h LAST 3 INTERVAL 1 DAY WITHIN INTERVAL 2 HOURS {reduce} "
+    "ON c.plate = h.plate AND c.exit = h.exit GROUP BY c.exit EMIT EVERY INTERVAL 6 HOURS"
 )
 
 

@@ -31,6 +31,7 @@ class HistoryReader(StreamReader):
         super().__init__(storage)
         self._wanted = archive
         self._archives: list[ArchiveReader] = []
+        self._children: dict[str, HistoryReader] = {}
         self._looked: tuple[int, ...] | None = None
         self._find_archives()
 
@@ -63,9 +64,10 @@ class HistoryReader(StreamReader):
 
     def only(self, archive: str) -> HistoryReader:
         """The same stream with one of its archives."""
-        reader = HistoryReader(self._storage, archive)
-        reader.refresh()
-        return reader
+        if archive not in self._children:
+            self._children[archive] = HistoryReader(self._storage, archive)
+        self._children[archive].refresh()
+        return self._children[archive]
 
     @property
     def archives(self) -> list[ArchiveReader]:

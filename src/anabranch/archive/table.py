@@ -59,6 +59,8 @@ class RunTable:
         named = ",".join("`" + name.replace("`", "``") + "`" for name in known)
         configuration = {**_CONFIGURATION, "delta.dataSkippingStatsColumns": named}
         DeltaTable.create(self.storage.address, schema, mode="ignore", configuration=configuration)
+        self._log.sync(_FIRST_COMMIT)
+        self._log.make()
 
     def exists(self) -> bool:
         # A process that died may have left a commit that was never made.
@@ -132,7 +134,8 @@ class RunTable:
             actions, "append", table.schema(), commit_properties=CommitProperties(app_transactions=marks)
         )
         self._seen = None
-        self._load()
+        # Rows may leave the log once this holds, so it must outlast a loss of power as they would have.
+        self._log.sync(f"{self._load().version():020}.json")
 
     def add_columns(self, schema: pa.Schema) -> None:
         """Give the table the columns that `schema` has and it has not."""

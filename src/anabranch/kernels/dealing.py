@@ -7,28 +7,45 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from anabranch.kernels.compiled import compiled
+from anabranch.kernels.sampling import Lots, blocks_of, lot_of
 from anabranch.kernels.values import frozen
 
 Ints = NDArray[np.int64]
+Places = NDArray[np.int32]
 
 
-def deal(block: Ints, blocks: int) -> tuple[Ints, Ints]:
+def deal(drawn: Lots, blocks: int) -> tuple[Places, Ints]:
     """The place of each row among all, block by block and in order inside each, and where each block begins.
 
-    >>> places, starts = deal(np.array([1, 0, 1, 2]), 3)
+    >>> places, starts = deal(np.array([2**63, 0, 2**63 + 1, 2**64 - 1], np.uint64), 3)
     >>> places.tolist(), starts.tolist()
     ([1, 0, 2, 3], [0, 1, 3, 4])
     """
-    places: Ints
+    places: Places
     starts: Ints
-    places, starts = _deal(frozen(block), blocks)
+    places, starts = _placed(frozen(blocks_of(drawn, blocks)), blocks)
     return places, starts
 
 
-def dealt(rows: pa.Table, places: Ints) -> pa.Table:
+def deal_numbers(first: int, count: int, seed: int, blocks: int) -> tuple[Places, Ints]:
+    """The same for `count` rows from number `first` on, by the lots that their numbers draw.
+
+    >>> from anabranch.kernels.sampling import lots
+    >>> places, starts = deal_numbers(5, 1000, 7, 10)
+    >>> same = deal(lots(np.arange(5, 1005), 7), 10)
+    >>> bool((places == same[0]).all()), bool((starts == same[1]).all())
+    (True, True)
+    """
+    places: Places
+    starts: Ints
+    places, starts = _placed(frozen(_blocks_of_numbers(first, count, np.uint64(seed), np.uint64(blocks))), blocks)
+    return places, starts
+
+
+def dealt(rows: pa.Table, places: Places) -> pa.Table:
     """Rows at their places; `rows` has one chunk.
 
-    >>> dealt(pa.table({"a": [7, 8, 9]}), np.array([2, 0, 1])).to_pydict()
+    >>> dealt(pa.table({"a": [7, 8, 9]}), np.array([2, 0, 1], np.int32)).to_pydict()
     {'a': [8, 9, 7]}
     """
     order: pa.Array | None = None
@@ -52,14 +69,24 @@ _WIDTHS: dict[int, type[np.int32] | type[np.int64]] = {32: np.int32, 64: np.int6
 
 
 @compiled
-def _deal(block, blocks):  # type: ignore[no-untyped-def]
+def _blocks_of_numbers(first, count, seed, blocks):  # type: ignore[no-untyped-def]
+    """The block of each of some row numbers; small numbers, since this is about how fast memory is."""
+    out = np.empty(count, np.uint16)
+    for i in range(count):
+        drawn = lot_of(np.uint64(first + i), seed)
+        out[i] = np.uint16(((drawn >> np.uint64(32)) * blocks) >> np.uint64(32))
+    return out
+
+
+@compiled
+def _placed(block, blocks):  # type: ignore[no-untyped-def]
     starts = np.zeros(blocks + 1, np.int64)
     for i in range(len(block)):
         starts[block[i] + 1] += 1
     for b in range(blocks):
         starts[b + 1] += starts[b]
     at = starts.copy()
-    places = np.empty(len(block), np.int64)
+    places = np.empty(len(block), np.int32)
     for i in range(len(block)):
         b = block[i]
         places[i] = at[b]

@@ -46,13 +46,13 @@ def kept(drawn: Lots, keep: float, above: float = 0.0) -> NDArray[np.bool_]:
     return chosen if above <= 0 else chosen & (drawn >= _limit(above))
 
 
-def blocks_of(drawn: Lots, blocks: int) -> NDArray[np.int64]:
+def blocks_of(drawn: Lots, blocks: int) -> NDArray[np.uint16]:
     """The block of each lot: block b of R holds the lots of the b-th R-th.
 
     >>> blocks_of(np.array([0, 2**63, 2**64 - 1], np.uint64), 4).tolist()
     [0, 2, 3]
     """
-    found: NDArray[np.int64] = _blocks(frozen(drawn), np.uint64(blocks))
+    found: NDArray[np.uint16] = _blocks(frozen(drawn), np.uint64(blocks))
     return found
 
 
@@ -73,23 +73,28 @@ def _limit(keep: float) -> np.uint64:
 
 
 @compiled
-def _drawn(numbers, seed):  # type: ignore[no-untyped-def]
+def lot_of(number, seed):  # type: ignore[no-untyped-def]
     """Two rounds of the finisher of SplitMix64, with the seed between them."""
+    x = number + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    x = (x ^ (x >> np.uint64(31))) + seed
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@compiled
+def _drawn(numbers, seed):  # type: ignore[no-untyped-def]
     out = np.empty(len(numbers), np.uint64)
     for i in range(len(numbers)):
-        x = np.uint64(numbers[i]) + np.uint64(0x9E3779B97F4A7C15)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        x = (x ^ (x >> np.uint64(31))) + seed
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        out[i] = x ^ (x >> np.uint64(31))
+        out[i] = lot_of(np.uint64(numbers[i]), seed)
     return out
 
 
 @compiled
 def _blocks(drawn, blocks):  # type: ignore[no-untyped-def]
-    out = np.empty(len(drawn), np.int64)
+    out = np.empty(len(drawn), np.uint16)
     for i in range(len(drawn)):
-        out[i] = np.int64(((drawn[i] >> np.uint64(32)) * blocks) >> np.uint64(32))
+        out[i] = np.uint16(((drawn[i] >> np.uint64(32)) * blocks) >> np.uint64(32))
     return out

@@ -127,6 +127,12 @@ class Storage:
             _sync_directory(self.path)
         return final
 
+    def sync(self, name: str) -> None:
+        """Force a file to disk that others have written, and its name."""
+        if self.is_local:
+            _sync_file(self.full(name))
+            _sync_directory(self.path)
+
     def read_bytes(self, name: str) -> bytes | None:
         """The bytes of a small file, or None if there is none."""
         try:

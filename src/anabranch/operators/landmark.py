@@ -157,7 +157,9 @@ class Landmark(Operator):
                 yield from sent(step)
                 tally.totals.take(step)
                 made.append(step)
-        if last > first or parts > 1:
+        if parts == 1 and last == first:
+            return
+        if inputs.scratch is not None or parts == 1:
             state = tally.state(first, made if part > 0 else None)
             files.save(str(self._counted(end, inputs)), part, parts, state)
             inputs.work.scratch_rows, inputs.work.scratch_bytes = state.rows, state.nbytes

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from anabranch.archive.declaration import WINDOWED, ArchiveInfo, archive_storage, archives_of
+from anabranch.archive.declaration import WINDOWED, ArchiveInfo, archives_of
 from anabranch.archive.eager_summaries import EagerSummaries, eager_shape
 from anabranch.archive.lazy_summaries import LazySummaries
 from anabranch.archive.reader import HistoryReader
@@ -25,12 +26,18 @@ from anabranch.operators.ordering import ranks
 from anabranch.sql.archives import ArchiveQuestion
 
 
-def ask(question: ArchiveQuestion, catalog: Catalog, run: Callable[[Operator], pa.Table]) -> pa.Table:
-    """The answer of a question; `run` reads what an operator says."""
+def ask(
+    question: ArchiveQuestion,
+    catalog: Catalog,
+    history: Callable[[str], Any],
+    run: Callable[[Operator], pa.Table],
+) -> pa.Table:
+    """The answer of a question; `history` gives the reader of a stream, `run` reads what an operator says."""
+    reader: HistoryReader = history(question.stream)
+    if question.archive is not None:
+        reader = reader.only(question.archive)
     if question.reducer is not None and question.reducer[0] == "every":
-        return _by_summaries(question, catalog)
-    reader = HistoryReader(catalog.stream_storage(question.stream), question.archive)
-    reader.refresh()
+        return _by_summaries(question, catalog, reader)
     rows = _rows_between(reader, question.since, question.until)
     return answer(question, lambda operator: Sums.from_table(run(operator)), rows).table
 
@@ -50,12 +57,10 @@ def summaries_name(info: ArchiveInfo) -> str:
     return f"{info.stream}.{info.name}"
 
 
-def _by_summaries(question: ArchiveQuestion, catalog: Catalog) -> pa.Table:
+def _by_summaries(question: ArchiveQuestion, catalog: Catalog, reader: HistoryReader) -> pa.Table:
     assert question.reducer is not None
     every: int = question.reducer[1][0]
     storage = catalog.stream_storage(question.stream)
-    reader = HistoryReader(storage, question.archive)
-    reader.refresh()
     where = None if question.filter is None else bind(question.filter, reader.schema)
     asked = SummaryQuestion(
         keys=tuple((name, _column(sql, reader.schema, "group by")) for name, sql in question.keys),
@@ -73,7 +78,7 @@ def _by_summaries(question: ArchiveQuestion, catalog: Catalog) -> pa.Table:
         )
     stored = [each for each in archives_of(storage) if each[1].layout != WINDOWED]
     lazy = LazySummaries(stored[0][0], reader.schema) if stored else None
-    eager = _eager(catalog, [info for _, info in archives_of(storage)], asked)
+    eager = _eager(catalog, reader, [info for _, info in archives_of(storage)])
     found = summaries_for(reader, question.since, question.until, shape, reader.end(), lazy, eager)
     table = question_by_summaries(asked, found, None if where is None else _filter(where, shape))
     return _arranged(question, table)
@@ -96,7 +101,7 @@ def _filter(where: Bound, shape: Shape) -> Callable[[pa.Table], pa.ChunkedArray 
     return lambda table: where.evaluate(pa.table({column: table.column(at) for column, at in places.items()}))
 
 
-def _eager(catalog: Catalog, infos: Sequence[ArchiveInfo], question: SummaryQuestion) -> list[EagerSummaries]:
+def _eager(catalog: Catalog, reader: HistoryReader, infos: Sequence[ArchiveInfo]) -> list[EagerSummaries]:
     """The copies that standing queries fill, as far as they know all rows of their windows."""
     found = []
     for info in infos:
@@ -110,14 +115,12 @@ def _eager(catalog: Catalog, infos: Sequence[ArchiveInfo], question: SummaryQues
         except CatalogError:
             continue
         answers.refresh()
-        found.append(EagerSummaries(answers, shape, _complete_from(catalog, info)))
+        found.append(EagerSummaries(answers, shape, _complete_from(reader, info)))
     return found
 
 
-def _complete_from(catalog: Catalog, info: ArchiveInfo) -> int | None:
+def _complete_from(reader: HistoryReader, info: ArchiveInfo) -> int | None:
     """From which time on the copy has seen every row: the time of its first row, if there were others before."""
-    reader = HistoryReader(catalog.stream_storage(info.stream))
-    reader.refresh()
     first = max(info.first_row, 0)
     if first <= reader.first_row():
         return None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels.sampling import key_lots, kept, lots_between
+from anabranch.kernels.sampling import kept, key_lots, lots_between
 from anabranch.operators.base import MIN_TIME, Offset, Piece
 from anabranch.schema import StreamSchema
 

@@ -14,14 +14,12 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from anabranch.archive.declaration import ROW
 from anabranch.archive.files import write_run
 from anabranch.archive.layouts.base import PRIMARY, Choice, Layout
 from anabranch.archive.runs import Run
 from anabranch.archive.table import Written
-from anabranch.kernels.dealing import deal, dealt
-from anabranch.kernels.sampling import blocks_for, blocks_of, key_lots, lots
-from anabranch.kernels.values import integers
+from anabranch.kernels.dealing import deal, deal_numbers, dealt
+from anabranch.kernels.sampling import blocks_for, key_lots
 from anabranch.log.storage import Storage
 
 LEAST_ROWS = 64
@@ -37,9 +35,11 @@ class RandomizeThenSort(Layout):
     def write_run(self, storage: Storage, table: str, rows: pa.Table, numbers: range, rate: float) -> Written:
         rows = rows.combine_chunks()
         seed, by = self.info.seed, self.info.by
-        drawn = lots(integers(rows.column(ROW)), seed) if by is None else key_lots(rows.column(by), seed)
         blocks = max(1, min(self.info.blocks, rows.num_rows // LEAST_ROWS))
-        places, starts = deal(blocks_of(drawn, blocks), blocks)
+        if by is None:
+            places, starts = deal_numbers(numbers.start, len(numbers), seed, blocks)
+        else:
+            places, starts = deal(key_lots(rows.column(by), seed), blocks)
         together = dealt(rows, places)
         filled = np.flatnonzero(np.diff(starts)).tolist()
         return write_run(

@@ -41,7 +41,11 @@ class PastReader:
         self._end = end
 
     def row_at(self, time: int) -> int:
-        return self._log.row_at_time(time, self._end)
+        if self._program.by is None:
+            return self._log.row_at_time(time, self._end)
+        # To find the very row all times of a file are read, which is more than part of its rows.
+        pieces = self._log.pieces(self._log.first_row(), self._end)
+        return next((piece.first for piece in pieces if piece.time_last >= time), self._end)
 
     def piece(self, start: int, rows: int) -> Piece | None:
         if start >= self._log.first_logged_row():

@@ -40,7 +40,7 @@ class Past(Protocol):
     """Where rows of history come from."""
 
     def row_at(self, time: int) -> int:
-        """The number of the first row that is not older than a time, else the one after the last."""
+        """A row before which all are older than a time; the first such row, or one not far before it."""
         ...
 
     def piece(self, start: int, rows: int) -> Piece | None:

@@ -6,11 +6,12 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from anabranch.operators import history_join, landmark, select, window_aggregate, window_join
+from anabranch.operators import archive_pieces, history_join, landmark, select, window_aggregate, window_join
 from anabranch.operators.join import run, steps
 from anabranch.operators.merge import operator as merge
 
 _LIMITS: tuple[tuple[Any, str], ...] = (
+    (archive_pieces, "BYTES_PER_TASK"),
     (select, "ROWS_PER_TASK"),
     (window_aggregate, "ROWS_PER_TASK"),
     (window_join, "ROWS_PER_TASK"),

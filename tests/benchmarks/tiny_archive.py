@@ -1,0 +1,30 @@
+"""Sizes of the archives' benchmark for tests."""
+
+from __future__ import annotations
+
+from benchmarks.archive import Sizes
+from benchmarks.archive_overload import OverloadSizes
+
+ARCHIVE = Sizes(
+    rows=60_000,
+    run_rows=20_000,
+    rounds=1,
+    together_rows=20_000,
+    together_run_rows=10_000,
+    queries=(0, 1, 4),
+    trials=4,
+    overload=OverloadSizes(
+        cars=2000,
+        run_rows=10_000,
+        blocks=10,
+        batch_rows=500,
+        calibration_days=10,
+        calibration_seconds=3,
+        seconds=3,
+        seconds_without=2,
+        most_days=60,
+    ),
+    large_rows=50_000,
+    large_run_rows=20_000,
+    peers=None,
+)
