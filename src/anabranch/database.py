@@ -518,6 +518,7 @@ class Database:
             for ingest in self._ingests:
                 ingest.stop()
             self.archives.close()
+            self._histories.clear()
             for query in self._queries.values():
                 query.halt()
             for writer in self._writers.values():

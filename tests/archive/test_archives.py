@@ -413,10 +413,19 @@ def test_names_are_found_whatever_their_case_and_missing_ones_are_told_apart(db:
     fails("ARCHIVE_NOT_FOUND", lambda: reader.only("Olds"), 'did you mean "Old"')
 
 
-def test_a_stream_whose_directory_no_delta_table_can_have_is_refused(db: ab.Database) -> None:
-    db.sql("CREATE STREAM `odd name` (id BIGINT, ts TIMESTAMP) TIMESTAMP BY ts")
-    fails("ARCHIVE_NOT_POSSIBLE", lambda: db.create_archive("odd name", "plain"), "there is a % in it")
-    assert db.archives.infos() == []
+def test_a_directory_no_delta_table_can_have_is_refused(tmp_path: Path) -> None:
+    with ab.open(tmp_path / "100%25", queries=False) as db:
+        db.sql("CREATE STREAM s (id BIGINT, ts TIMESTAMP) TIMESTAMP BY ts")
+        fails("ARCHIVE_NOT_POSSIBLE", lambda: db.create_archive("s", "plain"), "there is a % in it")
+        assert db.archives.infos() == []
+
+
+def test_streams_of_any_name_can_be_archived(db: ab.Database) -> None:
+    db.sql("CREATE STREAM `odd. näme/` (id BIGINT, ts TIMESTAMP) TIMESTAMP BY ts")
+    db.append("odd. näme/", [{"id": 1, "ts": "2026-01-01 00:00:00"}])
+    db.create_archive("odd. näme/", "plain")
+    assert db.archive("odd. näme/").append() == 1
+    assert db.reader("odd. näme/").read_sample(0, 1, ["id"], 1.0).to_pydict() == {"_row": [0], "id": [1]}
 
 
 def test_all_archives_of_a_stream_share_one_seed(db: ab.Database) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from argparse import Namespace
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +151,7 @@ def test_the_exact_answer_is_that_of_a_nested_loop() -> None:
     assert traffic.seen_each_day(today) == counts
 
 
-def _microseconds(time: Any) -> int:
+def _microseconds(time: datetime) -> int:
     return round(time.timestamp() * 1_000_000)
 
 

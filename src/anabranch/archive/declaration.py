@@ -10,10 +10,9 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
-from urllib.parse import quote
 
 from anabranch.errors import CatalogError, DataError, did_you_mean
-from anabranch.log.storage import Storage
+from anabranch.log.storage import Storage, encoded_name
 
 ARCHIVES = "archives"
 INFO = "archive.json"
@@ -77,7 +76,7 @@ class ArchiveInfo:
 
 def archive_storage(stream: Storage, name: str) -> Storage:
     """Where the archive of a stream lies; without %, which deltalake reads as the sign of an address."""
-    return stream.child(ARCHIVES, quote(name.lower(), safe="").replace(".", "%2E").replace("%", "="))
+    return stream.child(ARCHIVES, encoded_name(name))
 
 
 def archives_of(stream: Storage) -> list[tuple[Storage, ArchiveInfo]]:

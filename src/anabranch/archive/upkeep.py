@@ -40,9 +40,15 @@ def to_append(start: int, end: int, run_rows: int, *, all_rows: bool) -> list[tu
 def to_join(runs: Sequence[Run], run_rows: int, least: int) -> list[list[Run]]:
     """Neighbours that are small and make one run together, at least `least` of them.
 
+    Of more than two, a run that is larger than all behind it together waits until these have grown: so a row is
+    written again a few times on its way to a whole run, not with every join.
+
     >>> small = [Run(first, 3, 1, 1.0, 0, 0, "") for first in (0, 3, 6, 9)]
     >>> [[run.first for run in group] for group in to_join(small, 10, 2)]
     [[0, 3, 6]]
+    >>> grown = [Run(0, 30, 1, 1.0, 0, 0, ""), *(Run(first, 3, 1, 1.0, 0, 0, "") for first in (30, 33, 36))]
+    >>> [[run.first for run in group] for group in to_join(grown, 100, 3)]
+    [[30, 33, 36]]
     """
     groups: list[list[Run]] = []
     group: list[Run] = []
@@ -56,7 +62,18 @@ def to_join(runs: Sequence[Run], run_rows: int, least: int) -> list[list[Run]]:
             groups.append(group)
             group = []
     groups.append(group)
+    groups = [_of_a_size(group) if least > 2 else group for group in groups]
     return [group for group in groups if len(group) >= least]
+
+
+def _of_a_size(group: list[Run]) -> list[Run]:
+    """The runs from the first on that is not larger than all behind it."""
+    behind = sum(run.rows for run in group)
+    for at, run in enumerate(group):
+        behind -= run.rows
+        if run.rows <= behind:
+            return group[at:]
+    return []
 
 
 def to_let_go(runs: Iterable[Run], newest: int, keep_us: int | None) -> list[Run]:

@@ -4,7 +4,7 @@
     <root>/streams/<name>/stream.json   a stream's declaration, beside its segments
     <root>/queries/<name>/query.json    a standing query: its text, and whether it should run
 
-Names match without regard to case and may hold any character; on disk they are percent-encoded.
+Names match without regard to case and may hold any character; on disk those that files cannot have are encoded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import secrets
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
-from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -23,7 +22,7 @@ from anabranch.catalog import reducers
 from anabranch.clock import Clock
 from anabranch.errors import CatalogError, StreamError, did_you_mean
 from anabranch.log.lock import WriterLock
-from anabranch.log.storage import Storage
+from anabranch.log.storage import Storage, encoded_name
 from anabranch.log.stream import INFO, StreamInfo, rejects_info
 from anabranch.schema import StreamSchema, arrow_type
 
@@ -216,9 +215,9 @@ def _directory(name: str) -> str:
     """A name as a directory's name.
 
     >>> _directory("a.b/C")
-    'a%2Eb%2Fc'
+    'a=2Eb=2Fc'
     """
-    encoded = quote(name.lower(), safe="").replace(".", "%2E")
+    encoded = encoded_name(name)
     if not name or len(encoded) > 200:
         raise CatalogError("NAME_NOT_ALLOWED", f"a name has 1 to 200 characters, got {len(encoded)}")
     return encoded

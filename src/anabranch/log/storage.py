@@ -13,6 +13,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 from pyarrow import fs
@@ -20,6 +21,17 @@ from pyarrow import fs
 from anabranch.errors import StreamError
 
 TEMPORARY = ".tmp"
+
+
+def encoded_name(name: str) -> str:
+    """A name of any characters as that of a directory, the same however it is spelt.
+
+    Like a percent-encoding, but with `=`: some readers of Delta tables decode `%` in paths once too often.
+
+    >>> encoded_name("A b.c")
+    'a=20b=2Ec'
+    """
+    return quote(name.lower(), safe="").replace(".", "%2E").replace("%", "=")
 
 
 class Storage:

@@ -223,7 +223,7 @@ class Archiver:
             if not gone:
                 return 0
             for table in archive.tables().values():
-                old = to_let_go(table.runs, newest, self.info.keep_us)
+                old = [run for run in table.runs if run.end <= gone[-1].end]
                 if old:
                     self._lock.check()
                     table.commit([], old)

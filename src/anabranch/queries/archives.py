@@ -170,7 +170,7 @@ class Archives:
             raise CatalogError(
                 "ARCHIVE_NOT_POSSIBLE",
                 f"a Delta table cannot lie in {place.path}: there is a % in it",
-                hint="archive a stream whose name has only letters, digits and _, in a directory without %",
+                hint="move the database to a directory without %",
             )
         place.delete_all()  # what is left of one that was dropped when a process died
         if info.layout != WINDOWED:
