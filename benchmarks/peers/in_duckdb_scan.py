@@ -22,7 +22,7 @@ def work(job: Job) -> Said:
             database.execute(f"SELECT avg(v) FROM {files}").fetchone()
             if number:
                 taken.setdefault(name, []).append(time.perf_counter() - began)
-    count, total = database.execute(f"SELECT count(*), CAST(sum(v) AS BIGINT) FROM {files}").fetchone()
+    count, total = database.execute(f"SELECT count(*), CAST(sum(v) AS BIGINT) FROM {files}").fetchall()[0]
     best = min(taken, key=lambda name: min(taken[name]))
     each = ", ".join(f"{name} {min(seconds):.2f} s" for name, seconds in taken.items())
     return Said(taken[best], job.rows, count, int(total), f"avg over Parquet read in full; {each}", duckdb.__version__)

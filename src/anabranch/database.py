@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from anabranch import statements as _run
 from anabranch.archive.declaration import WINDOWED, ArchiveInfo
-from anabranch.archive.eager_summaries import eager_select
+from anabranch.archive.summaries.eager import eager_select
 from anabranch.catalog import Catalog, QueryInfo
 from anabranch.catalog.planning import plan_query
 from anabranch.clock import Clock, SystemClock

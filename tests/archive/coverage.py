@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anabranch.archive.estimates import Estimates, Sums, estimates, sums_of
+from anabranch.archive.estimation.estimates import Estimates, Sums, estimates, sums_of
 from anabranch.kernels.sampling import kept, lots_between
 
 ROWS = 200_000

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from anabranch.archive.rollups import Shape
+from anabranch.archive.summaries.rollups import Shape
 from anabranch.schema import StreamSchema
 from anabranch.testing.memory_log import MemoryLog
 

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.archive.eager_summaries import EagerSummaries, eager_select, eager_shape, summaries_of_answer
-from anabranch.archive.rollups import Shape, summarise
-from anabranch.archive.summary_reads import summaries_for
+from anabranch.archive.summaries.eager import EagerSummaries, eager_select, eager_shape, summaries_of_answer
+from anabranch.archive.summaries.reads import summaries_for
+from anabranch.archive.summaries.rollups import Shape, summarise
 from anabranch.schema import StreamSchema
 from anabranch.testing.sparkless import SparklessDatabase
 

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from anabranch.archive.estimates import STRATUM, Estimates, Sums, estimates, sums_of, together
-from anabranch.archive.quantiles import normal, student
-from anabranch.archive.variance import design_of
+from anabranch.archive.estimation.estimates import STRATUM, Estimates, Sums, estimates, sums_of, together
+from anabranch.archive.estimation.quantiles import normal, student
+from anabranch.archive.estimation.variance import design_of
 from anabranch.kernels.hashing import hashes
 from anabranch.kernels.moments import added, powers_of, spread, totals
 from anabranch.kernels.sampling import kept, key_lots, lots_between

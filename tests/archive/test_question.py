@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from anabranch.archive.estimation.sums import Sums
 from anabranch.archive.reducers import Spec
-from anabranch.archive.sums import Sums
 from anabranch.operators.archive_aggregate import ArchiveAggregate
 from anabranch.operators.archive_question import Answer, answer
 from anabranch.operators.base import Inputs

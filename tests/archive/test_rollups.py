@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from anabranch.archive.lazy_summaries import LazySummaries
-from anabranch.archive.rollups import Shape, combine, summarise
-from anabranch.archive.summary_questions import SummaryQuestion, answers, question_by_summaries, why_not
-from anabranch.archive.summary_reads import Summarised, summaries_for
+from anabranch.archive.summaries.lazy import LazySummaries
+from anabranch.archive.summaries.questions import SummaryQuestion, answers, question_by_summaries, why_not
+from anabranch.archive.summaries.reads import Summarised, summaries_for
+from anabranch.archive.summaries.rollups import Shape, combine, summarise
 from anabranch.log.offset import MIN_TIME, Offset
 from anabranch.log.storage import Storage
 from anabranch.testing.memory_log import MemoryLog

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from anabranch.archive.estimates import Sums, estimates, sums_of
+from anabranch.archive.estimation.estimates import Sums, estimates, sums_of
 from anabranch.archive.reduction import Reducer, Seen
 from anabranch.errors import QueryError
 from anabranch.kernels.hashing import hashes

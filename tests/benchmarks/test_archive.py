@@ -268,8 +268,8 @@ def cells() -> list[Cell]:
 def courses() -> list[Course]:
     at = [1.0, 2.0, 3.0]
     return [
-        Course("load(INTERVAL 2 SECONDS, plate)", 900.0, at, [0.5, 1.5, 1.0], [(1.0, 0.5), (2.0, 0.25)], 20, 19),
-        Course(None, 900.0, at, [1.0, 4.0, 9.0], [], 5, 5),
+        Course("load(INTERVAL 2 SECONDS, plate)", 900.0, at, [0.5, 1.5, 1.0], [(1.0, 0.5), (2.0, 0.25)], 20, 19, 0.95),
+        Course(None, 900.0, at, [1.0, 4.0, 9.0], [], 5, 5, 1.0),
     ]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from anabranch.archive import strata
+from anabranch.archive.estimation import strata
 from anabranch.errors import QueryError
 from anabranch.kernels.sampling import kept, key_lots, lots_between
 from anabranch.operators import landmark

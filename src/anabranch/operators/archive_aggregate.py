@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from anabranch.archive.packing import PACKED
+from anabranch.archive.estimation.packing import PACKED
+from anabranch.archive.estimation.sums import Sums, sums_of, together
 from anabranch.archive.reducers import Spec, reducer_of
-from anabranch.archive.sums import Sums, sums_of, together
 from anabranch.kernels.hashing import hashes
 from anabranch.kernels.sampling import kept, key_lots, lots
 from anabranch.kernels.values import one_array

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anabranch.archive.estimates import Estimates, Sums, estimates
+from anabranch.archive.estimation.estimates import Estimates, Sums, estimates
 from anabranch.archive.reducers import Spec
 from anabranch.operators.archive_aggregate import ArchiveAggregate
 from anabranch.operators.ordering import ranks

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anabranch.archive.sums import Sums
+from anabranch.archive.estimation.sums import Sums
 from anabranch.errors import QueryError
 from anabranch.kernels.hashing import hashes
 from anabranch.kernels.spans import LEVELS, pane_runs

@@ -19,8 +19,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from anabranch.archive.estimation.strata import STRATUM
 from anabranch.archive.reducers import reducer_of
-from anabranch.archive.strata import STRATUM
 from anabranch.errors import QueryError
 from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, Offset, Offsets, Operator, Task
 from anabranch.operators.history.bounded import Bounded, bind_bounded, column_of, refuse_questions, with_time

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.archive.declaration import WINDOWED, ArchiveInfo, archives_of
-from anabranch.archive.eager_summaries import EagerSummaries, eager_shape
-from anabranch.archive.lazy_summaries import LazySummaries
+from anabranch.archive.estimation.sums import Sums
 from anabranch.archive.reader import HistoryReader
-from anabranch.archive.rollups import Shape
-from anabranch.archive.summary_questions import SummaryQuestion, question_by_summaries, why_not
-from anabranch.archive.summary_reads import summaries_for
-from anabranch.archive.sums import Sums
+from anabranch.archive.summaries.eager import EagerSummaries, eager_shape
+from anabranch.archive.summaries.lazy import LazySummaries
+from anabranch.archive.summaries.questions import SummaryQuestion, question_by_summaries, why_not
+from anabranch.archive.summaries.reads import summaries_for
+from anabranch.archive.summaries.rollups import Shape
 from anabranch.catalog import Catalog
 from anabranch.errors import CatalogError, QueryError
 from anabranch.log.reader import StreamReader

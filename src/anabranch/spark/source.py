@@ -29,7 +29,7 @@ from anabranch.log.offset import Offset
 from anabranch.log.storage import Storage
 from anabranch.log.stream import INFO
 from anabranch.operators import operator_from_json
-from anabranch.operators.base import Inputs, Operator, Task, Work
+from anabranch.operators.base import Floor, Inputs, Operator, Task, Work
 from anabranch.spark.options import FORMAT, SourceOptions
 from anabranch.spark.reducing import Reducing
 from anabranch.spark.staging import ENVELOPE_DDL, seal
@@ -215,6 +215,8 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
             return
         offsets = _from_json(end)
         for name, floor in self._operator.needs(offsets).items():
+            if self._history and getattr(self._reader(name), "archives", None):
+                floor = Floor(row=floor.row)  # what is older is archived, or held until it is
             retention.hold(Storage(self._options.streams[name]), self._options.holder, *floor)
 
     def _ends(self) -> dict[str, Offset]:

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anabranch.archive.estimates import Sums, estimates, sums_of
-from anabranch.archive.sums import FUNCTIONS
+from anabranch.archive.estimation.estimates import Sums, estimates, sums_of
+from anabranch.archive.estimation.sums import FUNCTIONS
 from anabranch.errors import QueryError, did_you_mean
 from anabranch.operators.aggregates import aggregate
 from anabranch.operators.columns import Bound, bind, columns_of

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anabranch.archive.strata import STRATUM
+from anabranch.archive.estimation.strata import STRATUM
 from anabranch.kernels.spans import LEVELS
 from anabranch.kernels.values import integers, one_array
 from anabranch.operators.base import LogReader, Work

@@ -19,8 +19,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from anabranch.archive.strata import KEY, OPEN, OPEN_KEY, ROWS, STRATUM
-from anabranch.archive.sums import Sums, together
+from anabranch.archive.estimation.strata import KEY, OPEN, OPEN_KEY, ROWS, STRATUM
+from anabranch.archive.estimation.sums import Sums, together
 from anabranch.kernels.hashing import hashes
 from anabranch.kernels.spans import pane_runs
 from anabranch.kernels.values import frozen, integers

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from anabranch.archive.packing import PACKED, packed, unpacked
-from anabranch.archive.sums import Sums
+from anabranch.archive.estimation.packing import PACKED, packed, unpacked
+from anabranch.archive.estimation.sums import Sums
 from anabranch.operators.state import State
 
 _ENDS_AT_ONCE = 4096

@@ -20,9 +20,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from anabranch.archive.extremes import Extremes, distinct_of, extremes_of
-from anabranch.archive.packing import packed, unpacked
-from anabranch.archive.strata import OPEN, OPEN_KEY, ROWS, Strata, both, collapsed, entries, strata_of, united
+from anabranch.archive.estimation.extremes import Extremes, distinct_of, extremes_of
+from anabranch.archive.estimation.packing import packed, unpacked
+from anabranch.archive.estimation.strata import (
+    OPEN,
+    OPEN_KEY,
+    ROWS,
+    Strata,
+    both,
+    collapsed,
+    entries,
+    strata_of,
+    united,
+)
 from anabranch.kernels.groups import encode
 from anabranch.kernels.moments import Powers, added, powers_of
 from anabranch.kernels.values import Column, floats, one_array, valid

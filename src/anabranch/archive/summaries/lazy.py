@@ -18,8 +18,8 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from anabranch.archive.rollups import Shape
-from anabranch.archive.time_spans import Span, joined
+from anabranch.archive.summaries.rollups import Shape
+from anabranch.archive.summaries.time_spans import Span, joined
 from anabranch.errors import StreamError
 from anabranch.log.storage import Storage
 from anabranch.schema import TIME_TYPE

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.archive.rollups import Shape, is_value, totals
-from anabranch.archive.summary_reads import Summarised
+from anabranch.archive.summaries.reads import Summarised
+from anabranch.archive.summaries.rollups import Shape, is_value, totals
 from anabranch.kernels.values import Column, integers
 from anabranch.schema import TIME_TYPE
 

@@ -14,9 +14,9 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.archive.lazy_summaries import LazySummaries, SummarySource
-from anabranch.archive.rollups import Shape, combine, selected, summarise, window_of
-from anabranch.archive.time_spans import Span, whole_windows, within, without
+from anabranch.archive.summaries.lazy import LazySummaries, SummarySource
+from anabranch.archive.summaries.rollups import Shape, combine, selected, summarise, window_of
+from anabranch.archive.summaries.time_spans import Span, whole_windows, within, without
 from anabranch.kernels.values import integers
 from anabranch.log.offset import Offset
 from anabranch.schema import TIME_TYPE

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from anabranch.archive.bounds import Spreads
-from anabranch.archive.strata import KEY, KEYED_ROWS, OPEN, OPEN_KEY, ROWS, STRATUM, Strata
-from anabranch.archive.sums import Sums
+from anabranch.archive.estimation.bounds import Spreads
+from anabranch.archive.estimation.strata import KEY, KEYED_ROWS, OPEN, OPEN_KEY, ROWS, STRATUM, Strata
+from anabranch.archive.estimation.sums import Sums
 from anabranch.kernels.moments import Spread
 
 _TELLING = 8.0

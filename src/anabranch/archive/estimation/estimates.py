@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from anabranch.archive.bounds import bounds, count_bounds
-from anabranch.archive.strata import STRATUM
-from anabranch.archive.sums import Sums, sums_of, together
-from anabranch.archive.variance import Design, design_of
+from anabranch.archive.estimation.bounds import bounds, count_bounds
+from anabranch.archive.estimation.strata import STRATUM
+from anabranch.archive.estimation.sums import Sums, sums_of, together
+from anabranch.archive.estimation.variance import Design, design_of
 from anabranch.kernels.groups import encode
 from anabranch.kernels.moments import Powers, Spread, spread, totals
 

@@ -11,8 +11,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from anabranch.archive.rollups import Shape, is_value
-from anabranch.archive.time_spans import Span, whole_windows
+from anabranch.archive.summaries.rollups import Shape, is_value
+from anabranch.archive.summaries.time_spans import Span, whole_windows
 from anabranch.kernels.values import integers
 from anabranch.log.offset import Offset
 from anabranch.schema import StreamSchema

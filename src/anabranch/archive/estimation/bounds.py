@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anabranch.archive.quantiles import normal, student
+from anabranch.archive.estimation.quantiles import normal, student
 
 Floats = NDArray[np.float64]
 
