@@ -12,7 +12,7 @@ import os
 import threading
 import time as _time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -241,7 +241,7 @@ class Database:
         )
         if info.layout == WINDOWED:
             assert info.every is not None
-            select = eager_select(info.stream, self.catalog.schema(info.stream), info.every, info.group_by)
+            select = eager_select(info.stream, self.catalog.schema(info.stream), info.every, info.group_by, info.values)
             try:
                 self.create_query(summaries_name(info), _single_select(select), "archive")
             except BaseException:
@@ -252,10 +252,22 @@ class Database:
     def drop_archive(self, stream: str, name: str | None = None) -> ArchiveInfo:
         """End an archive and delete all its rows; those that are still in the log stay."""
         info = self.archives.find(stream, name)
+        others = [each for each in self.archives.infos(stream) if each.layout != WINDOWED and each.name != info.name]
+        if info.layout != WINDOWED and not others:
+            for query in self.queries():
+                if query.reads_history and info.stream.lower() in {each.lower() for each in query.inputs}:
+                    raise CatalogError(
+                        "STREAM_IS_USED",
+                        f'the archive "{info.name}" of "{info.stream}" is read by query "{query.name}"',
+                        hint=f"DROP QUERY {query.name} first",
+                    )
+        return self._drop_archive(info)
+
+    def _drop_archive(self, info: ArchiveInfo) -> ArchiveInfo:
         if info.layout == WINDOWED:
             with contextlib.suppress(CatalogError):
-                self.drop_query(summaries_name(info))
-        return self.archives.drop(stream, info.name)
+                self._drop_query(summaries_name(info))
+        return self.archives.drop(info.stream, info.name)
 
     def archive(self, stream: str, name: str | None = None) -> Archiver:
         """An archive, to have waiting rows moved now (`append`), to have it vacuumed, or to look at it."""
@@ -334,7 +346,7 @@ class Database:
         try:
             query.start()
         except BaseException:
-            self.drop_query(name)
+            self._drop_query(name)
             raise
         return query
 
@@ -367,6 +379,18 @@ class Database:
         return None
 
     def drop_query(self, name: str) -> None:
+        """End a query and remove all it has."""
+        info = self.catalog.query(name)
+        if info.kind == "archive":
+            stream, _, archive = info.name.partition(".")
+            raise CatalogError(
+                "STREAM_IS_USED",
+                f'query "{info.name}" fills an archive',
+                hint=f"DROP ARCHIVE {archive} ON {stream}",
+            )
+        self._drop_query(name)
+
+    def _drop_query(self, name: str) -> None:
         with self._mutex:
             info = self.catalog.query(name)
             self._refuse_if_read(info.name)
@@ -380,18 +404,21 @@ class Database:
                 return self.drop_query(name)
             if info.origin == "rejects":
                 raise CatalogError("STREAM_IS_AN_ANSWER", f'"{name}" belongs to its stream, drop that')
-            for archive in self.archives.infos(info.name):
-                self.drop_archive(info.name, archive.name)
-            self._refuse_if_read(info.name)
+            summaries = {summaries_name(each).lower() for each in self.archives.infos(info.name)}
+            self._refuse_if_read(info.name, but=summaries)
             if info.origin == "append":
                 self.writer(name).close(release=False)
                 self._writers.pop(name.lower(), None)
+            for archive in self.archives.infos(info.name):
+                self._drop_archive(archive)
             self.catalog.drop_stream(name)
         return None
 
-    def _refuse_if_read(self, stream: str) -> None:
+    def _refuse_if_read(self, stream: str, but: Collection[str] = ()) -> None:
         readers = [
-            q.name for q in self.queries() if stream.lower() in {i.lower() for i in q.inputs} and q.name != stream
+            q.name
+            for q in self.queries()
+            if stream.lower() in {i.lower() for i in q.inputs} and q.name != stream and q.name.lower() not in but
         ]
         if readers:
             raise CatalogError(

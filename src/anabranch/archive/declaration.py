@@ -55,6 +55,8 @@ class ArchiveInfo:
     compression: str = "zstd"
     every: int | None = None
     group_by: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    """The columns that windowed aggregation summarises: those the stream had when the archive was made."""
     first_row: int = 0
     """The first row of the stream that goes to the archive."""
     id: str = field(default_factory=lambda: secrets.token_hex(6))
@@ -70,7 +72,7 @@ class ArchiveInfo:
             return None
         if data.pop("format", None) != FORMAT:
             raise CatalogError("FORMAT_NOT_KNOWN", f"the archive in {storage.path} was made by another version")
-        lists = {name: tuple(data[name]) for name in ("levels", "group_by")}
+        lists: dict[str, Any] = {name: tuple(data.get(name, ())) for name in ("levels", "group_by", "values")}
         return ArchiveInfo(**{**data, **lists})
 
 
@@ -96,6 +98,7 @@ def declared(
     keep_us: int | None = None,
     every: int | None = None,
     group_by: tuple[str, ...] = (),
+    values: tuple[str, ...] = (),
     options: Mapping[str, str] | None = None,
     seed: int | None = None,
     first_row: int = 0,
@@ -118,6 +121,12 @@ def declared(
         raise DataError("ARCHIVE_OPTION_INVALID", f"{WINDOWED} needs EVERY INTERVAL … after USING {WINDOWED}")
     if keep_us is not None and keep_us <= 0:
         raise DataError("ARCHIVE_OPTION_INVALID", "KEEP takes an interval above 0")
+    if layout == WINDOWED and (keep_us is not None or options):
+        raise DataError(
+            "ARCHIVE_OPTION_INVALID",
+            f"{WINDOWED} takes neither KEEP nor OPTIONS",
+            hint="leave them out: summaries stay",
+        )
     given = _Options(layout, options or {})
     drawn = secrets.randbits(63) if seed is None else seed
     return ArchiveInfo(
@@ -134,6 +143,7 @@ def declared(
         compression=given.compression(),
         every=every,
         group_by=group_by,
+        values=values,
         first_row=first_row,
     )
 

@@ -45,6 +45,7 @@ def write_run(
     rate: float,
     time_column: str,
     compression: str,
+    in_order: bool,
 ) -> Written:
     """Write rows, cut into the blocks numbered `numbers` of `of`, as row groups of one file."""
     schema = all_rows.schema
@@ -54,7 +55,9 @@ def write_run(
     schema = schema.with_metadata(metadata)
 
     def write(sink: Any) -> None:
-        with pq.ParquetWriter(sink, schema, **_encodings(schema, compression)) as out:
+        with pq.ParquetWriter(
+            sink, schema, **_encodings(schema, compression, [ROW, time_column] if in_order else False)
+        ) as out:
             for block in blocks:
                 out.write_table(block, row_group_size=max(block.num_rows, 1))
 
@@ -68,7 +71,7 @@ def write_run(
     return Written(path, sizes[0], all_rows.num_rows, _statistics(all_rows, time_column))
 
 
-def _encodings(schema: pa.Schema, compression: str) -> dict[str, Any]:
+def _encodings(schema: pa.Schema, compression: str, statistics: list[str] | bool) -> dict[str, Any]:
     packed = {
         field.name: "DELTA_BINARY_PACKED"
         for field in schema
@@ -83,6 +86,8 @@ def _encodings(schema: pa.Schema, compression: str) -> dict[str, Any]:
         "compression_level": levels or None,
         "use_dictionary": words,
         "column_encoding": packed,
+        # Where rows are dealt every block has rows of all times, and ends of each would only make the footer large.
+        "write_statistics": statistics,
     }
 
 

@@ -119,15 +119,20 @@ class HistoryReader(StreamReader):
 
     def pieces(self, start: int, end: int) -> list[Piece]:
         archive = self._cheapest(start, end, (), 0.01, None)
-        found = archive.pieces(start, end) if archive is not None else []
-        low = found[-1].end if found else start
-        self._look_up_to(end if low < end else 0)
-        for segment in self._chain:
-            if segment.end > low and segment.first < end:
-                found.append(
-                    Piece(max(segment.first, low), min(segment.end, end), segment.time_first, segment.time_last)
-                )
-        return found
+        archived = archive.pieces(start, end) if archive is not None else []
+        if not archived:
+            return self._logged(start, end)
+        # The log may still have rows that an archive has let go.
+        return [*self._logged(start, archived[0].first), *archived, *self._logged(archived[-1].end, end)]
+
+    def _logged(self, start: int, end: int) -> list[Piece]:
+        """How rows lie in segments of the log."""
+        self._look_up_to(end if start < end else 0)
+        return [
+            Piece(max(segment.first, start), min(segment.end, end), segment.time_first, segment.time_last)
+            for segment in self._chain
+            if segment.end > start and segment.first < end
+        ]
 
     # -- rows --------------------------------------------------------------------------------------
 

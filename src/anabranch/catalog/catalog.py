@@ -13,11 +13,12 @@ import contextlib
 import hashlib
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 
 import pyarrow as pa
 
+from anabranch.archive.declaration import ROW
 from anabranch.catalog import reducers
 from anabranch.clock import Clock
 from anabranch.errors import CatalogError, StreamError, did_you_mean
@@ -112,6 +113,7 @@ class Catalog:
         storage = self.root.child("streams", _directory(info.name))
         if info.name.lower().endswith(REJECTS):
             raise CatalogError("NAME_NOT_ALLOWED", f'"{info.name}" would be the name of the rejects of another stream')
+        _refuse_row_column(info.schema.names)
         with self._lock():
             if storage.exists(INFO):
                 raise CatalogError(
@@ -124,6 +126,7 @@ class Catalog:
 
     def add_column(self, name: str, column: str, sql: str) -> StreamInfo:
         """Give a stream one more column; rows that are there have NULL in it. Only for who may write the stream."""
+        _refuse_row_column([column])
         info = self.stream(name)
         known = {each.lower() for each in info.schema.names}
         if column.lower() in known:
@@ -209,6 +212,13 @@ class Catalog:
             yield
         finally:
             lock.release()
+
+
+def _refuse_row_column(names: Iterable[str]) -> None:
+    if ROW in (name.lower() for name in names):
+        raise CatalogError(
+            "COLUMN_RESERVED", f'column "{ROW}" is kept for the numbers of archived rows', hint="give it another name"
+        )
 
 
 def _directory(name: str) -> str:

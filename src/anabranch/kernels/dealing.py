@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -56,11 +58,11 @@ def dealt(rows: pa.Table, places: Places) -> pa.Table:
         if width is not None and array.null_count == 0:
             # Written to many places but read in order, which is several times as fast as the other way round.
             values = np.frombuffer(array.buffers()[1], width, len(array), array.offset * np.dtype(width).itemsize)
-            moved = pa.py_buffer(_scattered(frozen(values), frozen(places)))
-            columns.append(pa.Array.from_buffers(array.type, len(array), [None, moved]))
+            columns.append(pa.Array.from_buffers(array.type, len(array), [None, _scattered(values, places)]))
         else:
             if order is None:
-                order = pa.array(_scattered(frozen(np.arange(len(places))), frozen(places)))
+                numbers = np.arange(len(places))
+                order = pa.Array.from_buffers(pa.int64(), len(places), [None, _scattered(numbers, places)])
             columns.append(array.take(order))
     return pa.table(columns, schema=rows.schema)
 
@@ -94,9 +96,14 @@ def _placed(block, blocks):  # type: ignore[no-untyped-def]
     return places, starts
 
 
+def _scattered(values: NDArray[Any], places: Places) -> pa.Buffer:
+    # Arrow's memory is used again for the next run; fresh memory costs more than filling it.
+    buffer = pa.allocate_buffer(values.nbytes)
+    _scatter(frozen(values), frozen(places), np.frombuffer(buffer, values.dtype))
+    return buffer
+
+
 @compiled
-def _scattered(values, places):  # type: ignore[no-untyped-def]
-    out = np.empty(len(values), values.dtype)
+def _scatter(values, places, out):  # type: ignore[no-untyped-def]
     for i in range(len(values)):
         out[places[i]] = values[i]
-    return out

@@ -73,6 +73,12 @@ class Archiver:
                     hint="do it in that process, or stop it first",
                 ) from None
             self._locked = True
+            found = ArchiveInfo.load(self._storage)
+            if found is None or found.id != self.info.id:  # dropped meanwhile, perhaps made anew by another
+                self.close()
+                raise CatalogError(
+                    "ARCHIVE_NOT_FOUND", f'the archive "{self.info.name}" of "{self.info.stream}" was dropped'
+                )
 
     def close(self) -> None:
         with self._mutex:

@@ -14,7 +14,6 @@ from dataclasses import replace
 
 from anabranch.archive.declaration import (
     INFO,
-    ROW,
     WINDOWED,
     ArchiveInfo,
     archive_storage,
@@ -22,6 +21,7 @@ from anabranch.archive.declaration import (
     declared,
 )
 from anabranch.archive.reader import HistoryReader
+from anabranch.archive.summaries.eager import eager_shape
 from anabranch.catalog import Catalog
 from anabranch.clock import Clock
 from anabranch.errors import AnabranchError, CatalogError, DataError, StreamError, did_you_mean
@@ -128,8 +128,6 @@ class Archives:
                 hint="make a stream of them with CREATE STREAM … AS SELECT … and archive that",
             )
         columns = {column.lower(): column for column in about.schema.names}
-        if ROW in columns:
-            raise DataError("COLUMN_RESERVED", f'column "{ROW}" is kept for the numbers of archived rows')
         for column in (*([by] if by else []), *group_by):
             if column.lower() not in columns:
                 raise CatalogError(
@@ -137,6 +135,7 @@ class Archives:
                     f'column "{column}" is not in stream "{about.name}"',
                     hint=did_you_mean(column, about.schema.names),
                 )
+        grouped = tuple(columns[column.lower()] for column in group_by)
         storage = self._catalog.stream_storage(about.name)
         reader = HistoryReader(storage)
         reader.refresh()
@@ -148,7 +147,8 @@ class Archives:
             by=columns[by.lower()] if by else None,
             keep_us=keep_us,
             every=every,
-            group_by=tuple(columns[column.lower()] for column in group_by),
+            group_by=grouped,
+            values=eager_shape(about.schema, every or 1, grouped).values if layout.lower() == WINDOWED else (),
             options=options,
             seed=siblings[0].seed if siblings else None,
             first_row=reader.first_row(),

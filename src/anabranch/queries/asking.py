@@ -11,13 +11,13 @@ import pyarrow as pa
 from anabranch.archive.declaration import WINDOWED, ArchiveInfo, archives_of
 from anabranch.archive.estimation.sums import Sums
 from anabranch.archive.reader import HistoryReader
-from anabranch.archive.summaries.eager import EagerSummaries, eager_shape
+from anabranch.archive.summaries.eager import EagerSummaries
 from anabranch.archive.summaries.lazy import LazySummaries
 from anabranch.archive.summaries.questions import SummaryQuestion, question_by_summaries, why_not
 from anabranch.archive.summaries.reads import summaries_for
 from anabranch.archive.summaries.rollups import Shape
 from anabranch.catalog import Catalog
-from anabranch.errors import CatalogError, QueryError
+from anabranch.errors import CatalogError, QueryError, StreamError
 from anabranch.log.reader import StreamReader
 from anabranch.operators.archive_question import answer
 from anabranch.operators.base import Operator
@@ -107,12 +107,11 @@ def _eager(catalog: Catalog, reader: HistoryReader, infos: Sequence[ArchiveInfo]
     for info in infos:
         if info.layout != WINDOWED or info.every is None:
             continue
-        schema = catalog.schema(info.stream)
-        shape = eager_shape(schema, info.every, info.group_by)
+        shape = Shape(info.every, info.group_by, info.values)
         try:
             answers = StreamReader(catalog.stream_storage(summaries_name(info)))
             catalog.query(summaries_name(info))
-        except CatalogError:
+        except (CatalogError, StreamError):
             continue
         answers.refresh()
         found.append(EagerSummaries(answers, shape, _complete_from(reader, info)))

@@ -82,6 +82,11 @@ class Query:
         """The streams it reads."""
         return self._plan.operator.inputs
 
+    @property
+    def reads_history(self) -> bool:
+        """Whether it reads archives, too."""
+        return self._plan.operator.reads_history
+
     # -- life ----------------------------------------------------------------------------------
 
     @property

@@ -164,7 +164,7 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
         """Where the micro-batch ends, and how much of history it reads."""
         first = self._operator.inputs[0]
         self._reducing.look(end[first])
-        if end[first][:2] == begin[first][:2]:
+        if all(end[name][:2] == offset[:2] for name, offset in begin.items()):
             return begin
         keep = self._reducing.keep(begin[first], end[first])
         more = dict.fromkeys(begin, most) | {first: self._reducing.most(begin[first], most, keep) if most else None}

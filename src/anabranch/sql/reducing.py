@@ -87,6 +87,13 @@ def reducer_in(select: Select, reducing: Reducing, schema: StreamSchema, registe
             hint=did_you_mean(by, schema.names),
         )
     if spec[0] not in SIGNATURES:
+        if own != by:
+            raise select.error(
+                "COLUMN_NOT_FOUND",
+                f'{reducing.name} keeps whole keys of "{by}", and the column is "{own}"',
+                start=reducing.start,
+                hint="spell it so in the reducer",
+            )
         return spec
     return spec[0], tuple(own if value == by else value for value in spec[1])
 

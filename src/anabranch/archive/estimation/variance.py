@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,8 @@ from anabranch.archive.estimation.sums import Sums
 from anabranch.kernels.moments import Spread
 
 _TELLING = 8.0
+_TOO_FAR = 2.6
+"""By so many deviations the rows of the keys that were kept may miss their share; further out is one in a hundred."""
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -47,7 +50,30 @@ class Design:
     def _exact_strata(self) -> NDArray[np.bool_]:
         all_read = (self.strata.kind == ROWS) & (self.strata.read >= self.strata.there)
         exact: NDArray[np.bool_] = (self.strata.keep >= 1) | all_read
+        for mine, _, rows, there in self._keyed():
+            if rows.sum() >= there:
+                exact |= mine
         return exact
+
+    def _keyed(self) -> Iterator[tuple[NDArray[np.bool_], float, Floats, float]]:
+        """For each fraction that keys were kept with: its strata, the rows of each key, and how many there are."""
+        kind, keep, _, read, there = self.strata
+        for fraction in np.unique(keep[kind == KEY]):
+            mine = (kind == KEY) & (keep == fraction)
+            rows = there[(kind == KEYED_ROWS) & (keep == fraction)].sum()
+            yield mine, float(fraction), read[mine].astype(np.float64), float(rows)
+
+    @functools.cached_property
+    def missed_keys(self) -> bool:
+        """True if so few rows came with the keys that some key must be far larger than those that were read.
+
+        What it holds, nobody knows: one with half of all rows is read, or it is not.
+        """
+        for mine, keep, rows, there in self._keyed():
+            usual = np.sqrt((1 - keep) * (rows**2).sum())
+            if keep < 1 and not self._exact_strata[mine].all() and abs(rows.sum() - keep * there) > _TOO_FAR * usual:
+                return True
+        return False
 
     @functools.cached_property
     def unseen(self) -> float:

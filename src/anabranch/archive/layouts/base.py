@@ -69,6 +69,7 @@ class Layout:
             rate=rate,
             time_column=self.time_column,
             compression=self.info.compression,
+            in_order=True,
         )
 
     def choose(self, run: Run, keep: float, by: str | None, copies: Mapping[str, Mapping[int, Run]]) -> Choice:

@@ -52,6 +52,7 @@ class RandomizeThenSort(Layout):
             rate=rate,
             time_column=self.time_column,
             compression=self.info.compression,
+            in_order=False,
         )
 
     def choose(self, run: Run, keep: float, by: str | None, copies: Mapping[str, Mapping[int, Run]]) -> Choice:

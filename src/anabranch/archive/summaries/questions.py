@@ -118,8 +118,8 @@ def _value(columns: list[pa.Array], shape: Shape, function: str, column: str | N
         case "avg":
             return pc.divide(_double(total), _double(pc.if_else(pc.equal(count, 0), None, count)))
         case "min":
-            return _double(smallest)
-    return _double(largest)
+            return smallest
+    return largest
 
 
 def _double(column: pa.Array) -> pa.Array:
