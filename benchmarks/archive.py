@@ -56,7 +56,7 @@ class Sizes:
 
 FULL = Sizes(
     rows=20_000_000,
-    run_rows=1 << 20,
+    run_rows=1 << 22,
     rounds=3,
     together_rows=1_000_000,
     together_run_rows=1 << 20,

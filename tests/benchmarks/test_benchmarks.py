@@ -103,7 +103,8 @@ FIGURES = {
     },
     "archive": {
         *(f"insert_{name}" for name in ("plain", "on_write_replicate", "on_read_modify", "on_read_modify_with_copy")),
-        *(f"insert_blocks_{blocks}" for blocks in (10, 100, 500)),
+        *(f"{what}_blocks_{blocks}" for what in ("insert", "archive") for blocks in (10, 100, 500)),
+        *(f"archive_{name}" for name in ("plain", "on_write_replicate")),
         *(f"bytes_beside_what_is_kept_blocks_{blocks}" for blocks in (10, 100, 500)),
         *(f"query_at_99_percent{by}" for by in ("", "_against_spark", "_against_plain_archive", "_against_plain_sql")),
         "coverage_lowest",
