@@ -28,7 +28,7 @@ from anabranch.archive.upkeep import Job, to_append, to_join, to_let_go
 from anabranch.clock import Clock
 from anabranch.errors import CatalogError, DataError, StreamError
 from anabranch.log import retention
-from anabranch.log.lock import WriterLock
+from anabranch.log.lock import WriterLock, owner_of
 from anabranch.log.storage import Storage
 from anabranch.operators.archive_write import ArchiveWrite
 
@@ -64,21 +64,31 @@ class Archiver:
             if self._locked:
                 self._lock.check()
                 return
+            self._check_there()
             try:
                 self._lock.take()
-            except StreamError as problem:
+            except StreamError:
+                owner = owner_of(self._storage, self._clock) or {}
                 raise StreamError(
                     "ARCHIVE_IS_BEING_WRITTEN",
-                    problem.message.replace("stream", "the archive of stream", 1),
+                    f'archive "{self.info.name}" of stream "{self.info.stream}" is being written by '
+                    f"process {owner.get('pid', '?')} on {owner.get('host', '?')}",
                     hint="do it in that process, or stop it first",
                 ) from None
             self._locked = True
-            found = ArchiveInfo.load(self._storage)
-            if found is None or found.id != self.info.id:  # dropped meanwhile, perhaps made anew by another
+            try:
+                self._check_there()
+            except CatalogError:
                 self.close()
-                raise CatalogError(
-                    "ARCHIVE_NOT_FOUND", f'the archive "{self.info.name}" of "{self.info.stream}" was dropped'
-                )
+                raise
+
+    def _check_there(self) -> None:
+        """The archive may have been dropped meanwhile, and perhaps made anew by another."""
+        found = ArchiveInfo.load(self._storage)
+        if found is None or found.id != self.info.id:
+            raise CatalogError(
+                "ARCHIVE_NOT_FOUND", f'the archive "{self.info.name}" of "{self.info.stream}" was dropped'
+            )
 
     def close(self) -> None:
         with self._mutex:

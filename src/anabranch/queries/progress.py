@@ -109,6 +109,15 @@ class Progress:
             f"{merge['promised']:g}; its window has {merge['window']} records and its step {merge['step']}"
             + (f"; at best {best:.3f} of the records could merge" if best is not None else "")
         )
+        self._tell(name, text, now)
+
+    def tell(self, name: str, text: str) -> None:
+        """Note something people should know."""
+        with self._changed:
+            self._tell(name, text, time.time())
+        self._storage.write_json(PROGRESS, asdict(self.counts), durable=False)
+
+    def _tell(self, name: str, text: str, now: float) -> None:
         _log.warning("%s %s", name, text)
         self.counts.events = [*self.counts.events[1 - _KEPT_EVENTS :], {"at": now, "event": name, "text": text}]
 

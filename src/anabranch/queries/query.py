@@ -24,6 +24,7 @@ from anabranch.log import Offset, StreamReader, StreamWriter, retention
 from anabranch.log.lock import owner_of
 from anabranch.log.stream import StreamInfo
 from anabranch.operators.base import Inputs, Work
+from anabranch.operators.landmark import Landmark
 from anabranch.operators.merge.operator import Merge
 from anabranch.operators.merge.range_operator import RangeMerge
 from anabranch.operators.pace import PACE
@@ -134,6 +135,19 @@ class Query:
             reader = open_stream(storage)
             reader.refresh()
             retention.hold(storage, self.name, reader.first_row(), None)
+
+    def tell_missing_history(self) -> None:
+        """An event if the query begins at a time of which the first rows are gone."""
+        operator = self._plan.operator
+        if not isinstance(operator, Landmark):
+            return
+        reader = self._readers()[operator.stream]
+        first = reader.first_row()
+        if 0 < first < reader.end().row:
+            oldest = reader.read(first, first + 1, [reader.time_column]).column(0)[0]
+            if oldest.value > operator.since:
+                text = f'of "{operator.stream}" the rows before {oldest.as_py()} are gone, it begins there'
+                self._progress.tell("history_begins_late", text)
 
     def start(self, *, available_now: bool = False) -> None:
         """Run, from where it was; refused while another process runs it."""

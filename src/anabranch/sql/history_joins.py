@@ -134,6 +134,10 @@ def plan_history_join(select: Select, lookup: Lookup, registered: Registered) ->
     confidence_of(select, reduced=False)
     _refuse_emit(select)
     columns = without_stars(_LiveScope(select, live.stream, live.alias, live.schema, past.alias), tree)
+    if found.reducer is not None and FRACTION not in (each.alias_or_name.lower() for each in columns.expressions):
+        # An answer from part of history says so.
+        columns = columns.copy()
+        columns.append("expressions", exp.column(FRACTION, quoted=True))
     rows = answer_of_rows(answer, columns, rest)
     operator = replace(found, columns=rows.columns, time=rows.operator_time)
     return HistoryJoinPlan(operator, rows.residual_sql, rows.schema, rows.time, operator.filter)

@@ -88,7 +88,7 @@ def _count(design: Design, rows: NDArray[np.int64], confidence: float) -> Bounde
     found = found._replace(slope=design.count_slope(rows, found))
     low, high = count_bounds(found, confidence)
     seen = design.by_group(rows)
-    if design.unseen > 0 or design.missed_keys:
+    if design.unseen > 0 or design.lopsided:
         low, high = seen, np.full(len(seen), np.inf)
     high = np.minimum(high, design.most(seen))
     value, low, high = _arrays(found.value, np.maximum(low, seen), high, found.value >= 0)
@@ -98,7 +98,7 @@ def _count(design: Design, rows: NDArray[np.int64], confidence: float) -> Bounde
 def _sum(design: Design, powers: Powers, confidence: float) -> Bounded:
     found = design.spreads(powers.number, spread(powers), totals(powers))
     low, high = bounds(found, confidence, found.sampled)
-    unknown = ((found.sampled == 0) & (not design.exact)) | (design.unseen > 0) | design.missed_keys
+    unknown = ((found.sampled == 0) & (not design.exact)) | (design.unseen > 0) | design.lopsided
     return _arrays(found.value, low, high, design.by_group(powers.number) > 0, unknown)
 
 
@@ -112,7 +112,7 @@ def _average(design: Design, powers: Powers, confidence: float) -> Bounded:
     found = design.spreads(powers.number, off).times(np.divide(1.0, count, out=np.zeros_like(count), where=there))
     found = found._replace(value=ratio, variance=found.variance * design.lost(found.sampled)).as_of_few()
     low, high = bounds(found, confidence, found.sampled - 1)
-    unknown = ((found.sampled < 2) & (not design.exact)) | (design.unseen > 0) | design.missed_keys
+    unknown = ((found.sampled < 2) & (not design.exact)) | (design.unseen > 0) | design.lopsided
     return _arrays(ratio, low, high, there, unknown)
 
 

@@ -15,6 +15,8 @@ from anabranch.archive.estimation.sums import Sums
 from anabranch.kernels.moments import Spread
 
 _TELLING = 8.0
+_KEYS = 8.0
+"""As many equally large keys are few."""
 _TOO_FAR = 2.6
 """By so many deviations the rows of the keys that were kept may miss their share; further out is one in a hundred."""
 
@@ -64,14 +66,19 @@ class Design:
             yield mine, float(fraction), read[mine].astype(np.float64), float(rows)
 
     @functools.cached_property
-    def missed_keys(self) -> bool:
-        """True if so few rows came with the keys that some key must be far larger than those that were read.
+    def lopsided(self) -> bool:
+        """True if single keys decide: one with half of all rows is read, or it is not, and what follows nobody knows.
 
-        What it holds, nobody knows: one with half of all rows is read, or it is not.
+        That is so if the keys read weigh as few do, or if so few rows came with them that some key that was
+        not read must be far larger.
         """
         for mine, keep, rows, there in self._keyed():
-            usual = np.sqrt((1 - keep) * (rows**2).sum())
-            if keep < 1 and not self._exact_strata[mine].all() and abs(rows.sum() - keep * there) > _TOO_FAR * usual:
+            if self.complete or keep >= 1 or self._exact_strata[mine].all():
+                continue
+            squares = (rows**2).sum()
+            if rows.sum() ** 2 < _KEYS * squares or abs(rows.sum() - keep * there) > _TOO_FAR * np.sqrt(
+                (1 - keep) * squares
+            ):
                 return True
         return False
 
