@@ -341,7 +341,6 @@ class Database:
             self.catalog.drop_stream(name)
         query.prepare()
         self.catalog.save_query(info)
-        query.tell_missing_history()
         with self._mutex:
             self._queries[name.lower()] = query
         try:

@@ -135,8 +135,9 @@ class Query:
             reader = open_stream(storage)
             reader.refresh()
             retention.hold(storage, self.name, reader.first_row(), None)
+        self._tell_missing_history()
 
-    def tell_missing_history(self) -> None:
+    def _tell_missing_history(self) -> None:
         """An event if the query begins at a time of which the first rows are gone."""
         operator = self._plan.operator
         if not isinstance(operator, Landmark):
@@ -146,6 +147,7 @@ class Query:
         if 0 < first < reader.end().row:
             oldest = reader.read(first, first + 1, [reader.time_column]).column(0)[0]
             if oldest.value > operator.since:
+                self._storage.make()
                 text = f'of "{operator.stream}" the rows before {oldest.as_py()} are gone, it begins there'
                 self._progress.tell("history_begins_late", text)
 
