@@ -341,7 +341,7 @@ def naive_answer(rows: pa.Table, question: SummaryQuestion, since: int, until: i
     return {key: [naive_value(f, c, group) for _, f, c in question.aggregates] for key, group in found.items()}
 
 
-def naive_value(function: str, column: str | None, group: list[dict[str, Any]]) -> float | None:
+def naive_value(function: str, column: str | None, group: list[dict[str, Any]]) -> Any:
     there = [
         1.0 if column is None else float(row[column]) for row in group if column is None or row[column] is not None
     ]
@@ -354,7 +354,8 @@ def naive_value(function: str, column: str | None, group: list[dict[str, Any]]) 
     if any(map(math.isnan, there)):
         there = there if function == "max" else [n for n in there if not math.isnan(n)] or there
         return math.nan if function == "max" else min(there)
-    return (min if function == "min" else max)(there)
+    # Of whole numbers and decimals they are exact, in the type of their column.
+    return (min if function == "min" else max)(row[column] for row in group if row[column] is not None)  # type: ignore[index]
 
 
 def near(got: list[Any], wanted: list[Any]) -> bool:

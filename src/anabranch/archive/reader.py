@@ -6,6 +6,7 @@ other begins, and whether a row comes from here or there makes no difference to 
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
 
@@ -118,6 +119,16 @@ class HistoryReader(StreamReader):
         return super().row_at_time(time, end)
 
     def pieces(self, start: int, end: int) -> list[Piece]:
+        self._look_up_to(end if start < end else 0)
+        for _ in range(4):
+            found = self._pieces(start, end)
+            if all(before.end == after.first for before, after in itertools.pairwise(found)):
+                break
+            self._seen = None  # the log let go of what was archived between two looks
+            self.refresh()
+        return found
+
+    def _pieces(self, start: int, end: int) -> list[Piece]:
         archive = self._cheapest(start, end, (), 0.01, None)
         archived = archive.pieces(start, end) if archive is not None else []
         if not archived:
@@ -127,7 +138,6 @@ class HistoryReader(StreamReader):
 
     def _logged(self, start: int, end: int) -> list[Piece]:
         """How rows lie in segments of the log."""
-        self._look_up_to(end if start < end else 0)
         return [
             Piece(max(segment.first, start), min(segment.end, end), segment.time_first, segment.time_last)
             for segment in self._chain
