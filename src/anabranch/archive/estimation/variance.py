@@ -17,8 +17,8 @@ from anabranch.kernels.moments import Spread
 _TELLING = 8.0
 _KEYS = 8.0
 """As many equally large keys are few."""
-_TOO_FAR = 2.6
-"""By so many deviations the rows of the keys that were kept may miss their share; further out is one in a hundred."""
+_TOO_FAR = 3.3
+"""By so many deviations the rows of the keys that were kept may miss their share; further out is one in a thousand."""
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
