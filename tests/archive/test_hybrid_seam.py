@@ -151,6 +151,7 @@ def _reads(reader: HistoryReader, which: int, reads: list[int], seams: set[int])
         assert pieces[0].first == 0
         assert pieces[-1].end == there
         assert all(a.end == b.first for a, b in itertools.pairwise(pieces))
+        assert all(piece.first < piece.end for piece in pieces)
         reads[which] += 1
 
     return work

@@ -141,7 +141,7 @@ class HistoryReader(StreamReader):
         return [
             Piece(max(segment.first, start), min(segment.end, end), segment.time_first, segment.time_last)
             for segment in self._chain
-            if segment.end > start and segment.first < end
+            if max(segment.first, start) < min(segment.end, end)
         ]
 
     # -- rows --------------------------------------------------------------------------------------
