@@ -23,6 +23,8 @@ from anabranch.kernels.values import integers
 from anabranch.log.offset import Piece
 from anabranch.log.storage import Storage
 
+_LOOKS = 4
+"""How often rows are looked for whose files went away."""
 _KEPT_RUNS = 3
 """Whole runs that were just put in order: a scan in slices comes back to them."""
 
@@ -117,7 +119,7 @@ class ArchiveReader:
 
     def read(self, start: int, end: int, columns: Sequence[str]) -> pa.Table:
         """Rows numbered start ≤ n < end, in order."""
-        return self._gone_once(lambda: self._read(start, end, columns))
+        return self._looking_again(lambda: self._read(start, end, columns))
 
     def _read(self, start: int, end: int, columns: Sequence[str]) -> pa.Table:
         pieces = []
@@ -157,7 +159,7 @@ class ArchiveReader:
 
     def read_sample(self, start: int, end: int, columns: Sequence[str], keep: float, by: str | None = None) -> pa.Table:
         """Those of the rows start ≤ n < end that a reduced read keeps, with their numbers in a first column."""
-        return self._gone_once(lambda: self._read_sample(start, end, columns, keep, by))
+        return self._looking_again(lambda: self._read_sample(start, end, columns, keep, by))
 
     def _read_sample(self, start: int, end: int, columns: Sequence[str], keep: float, by: str | None) -> pa.Table:
         wanted = list(dict.fromkeys([*columns, *([by] if by is not None else [])]))
@@ -225,10 +227,11 @@ class ArchiveReader:
         times = integers(self.read(run.first, run.end, [self._time_column]).column(0))
         return run.first + int(np.searchsorted(times, time, side="left"))
 
-    def _gone_once(self, read: Callable[[], pa.Table]) -> pa.Table:
+    def _looking_again(self, read: Callable[[], pa.Table]) -> pa.Table:
         """A file that the vacuumer or compactor took away meanwhile is looked up again."""
-        try:
-            return read()
-        except FileNotFoundError:
-            self.refresh()
-            return read()
+        for _ in range(_LOOKS):
+            try:
+                return read()
+            except FileNotFoundError:
+                self.refresh()
+        return read()
