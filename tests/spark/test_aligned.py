@@ -68,7 +68,7 @@ def test_a_stream_that_is_ahead_already_waits(tmp_path: Path) -> None:
     reader = reader_of(tmp_path, fast=1_000, slow=100)
     ahead = {"fast": [0, BEGIN], "slow": [90, BEGIN + 900]}
     end = reader.latestOffset(ahead, ReadMaxRows(100))
-    assert end["slow"] == [90, BEGIN + 900, 1]
+    assert end["slow"] == [90, BEGIN + 900, 1, 1.0]
     assert end["fast"][0] == 100
 
 
