@@ -518,7 +518,7 @@ def test_a_join_with_the_past_of_another_stream_in_any_portion() -> None:
     assert isinstance(join, HistoryJoin)
     assert (join.history, join.match, join.portions) == ("TRUCKS", "any", 2)
     assert (join.on, join.reducer) == ((("exit", "exit"),), ("by_key", ("exit", 0.9)))
-    assert [name for name, _ in join.columns] == ["plate", "exit", "speed", "toll", "at"]
+    assert [name for name, _ in join.columns] == ["plate", "exit", "speed", "toll", "at", "_fraction"]
     assert join.time == "at"
 
 
