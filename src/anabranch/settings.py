@@ -48,7 +48,11 @@ SETTINGS: tuple[Setting, ...] = (
         "window_memory_bytes", 1 << 30, "What an index keeps of the rows of its window; more waits in files.", least=1
     ),
     Setting("parallelism", 0, "Tasks a micro-batch is split into at most; 0 means Spark's default parallelism."),
-    Setting("poll_ms", 40, "How long an idle query waits inside one look for new rows before Spark may ask again."),
+    Setting(
+        "poll_ms",
+        40,
+        "How long an idle query waits for new rows before Spark may ask again; up to five times that when none come.",
+    ),
     Setting(
         "inline_bytes",
         1024 * 1024,

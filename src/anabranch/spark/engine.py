@@ -24,6 +24,7 @@ from anabranch.spark.failures import WORKER_DID_NOT_START, explain_failure
 from anabranch.spark.options import FORMAT, SourceOptions
 from anabranch.spark.session import Session
 from anabranch.spark.staging import ENVELOPE_DDL, clear, seal, sweep, unseal
+from anabranch.spark.starting import start_in_turn
 
 _TRIES = 4
 
@@ -49,7 +50,7 @@ class Running:
         while True:
             self._tries += 1
             try:
-                return self._start()
+                return start_in_turn(self._start)
             except PySparkException as problem:
                 failure = explain_failure(problem)
                 if failure.name != WORKER_DID_NOT_START or self._tries >= _TRIES:

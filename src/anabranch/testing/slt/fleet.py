@@ -25,6 +25,7 @@ from anabranch.testing.slt.ways import Way
 
 _START_SECONDS = 180.0
 _ANSWER_SECONDS = 240.0
+_SIDE_BY_SIDE = 10
 
 
 class Fleet:
@@ -43,6 +44,11 @@ class Fleet:
         self._process.start()
         theirs.close()
         self._receive(_START_SECONDS)
+
+    def done(self, name: str) -> None:
+        """One of the databases is not needed any more: its queries end, and nobody opens it again."""
+        self.call(name, "close")
+        del self._paths[name], self.clocks[name]
 
     def call(self, name: str, method: str, *arguments: Any) -> Any:
         """Ask one of the databases."""
@@ -121,8 +127,18 @@ class FleetStage:
 def play_killed(
     files: Sequence[File], directory: Path, *, kills: int, seed: int
 ) -> dict[str, Mismatch | SltError | AnabranchError | None]:
-    """Play files side by side, with kills at seeded moments; per file, what went wrong."""
+    """Play files, several side by side, with kills at seeded moments; per file, what went wrong."""
     chance = random.Random(seed)
+    outcome: dict[str, Mismatch | SltError | AnabranchError | None] = {}
+    for first in range(0, len(files), _SIDE_BY_SIDE):
+        some = files[first : first + _SIDE_BY_SIDE]
+        outcome |= _play_side_by_side(some, directory / str(first), kills=kills, chance=chance)
+    return outcome
+
+
+def _play_side_by_side(
+    files: Sequence[File], directory: Path, *, kills: int, chance: random.Random
+) -> dict[str, Mismatch | SltError | AnabranchError | None]:
     fleet = Fleet(directory, [file.name for file in files])
     stages = {file.name: FleetStage(fleet, file.name) for file in files}
     playing: dict[str, Iterator[Record]] = {file.name: steps(file, stages[file.name]) for file in files}
@@ -137,11 +153,13 @@ def play_killed(
             for name in list(playing):
                 try:
                     next(playing[name])
+                    continue
                 except StopIteration:
-                    del playing[name]
+                    pass
                 except (Mismatch, SltError, AnabranchError) as problem:
                     outcome[name] = problem
-                    del playing[name]
+                del playing[name]
+                fleet.done(name)
             turn += 1
         return outcome
     finally:

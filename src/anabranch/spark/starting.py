@@ -1,0 +1,51 @@
+"""Standing queries that start together take turns.
+
+Spark starts a Python process for each query's source and gives it 10 s, most of which go to imports.
+After a restart a database may start dozens of queries: all at once they would share the processor so
+thinly that none is ready in time.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.query import StreamingQuery
+
+_AT_ONCE = max(2, os.cpu_count() or 2)
+_TURN_SECONDS = 30.0
+_turns = threading.BoundedSemaphore(_AT_ONCE)
+
+
+def start_in_turn(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """Start a query as soon as few enough others are starting; does not wait for it to be ready."""
+    got = _turns.acquire(timeout=_TURN_SECONDS)
+    try:
+        query = start()
+    except BaseException:
+        if got:
+            _turns.release()
+        raise
+    if got:
+        threading.Thread(target=_pass_on, args=(query,), name="anabranch-starting", daemon=True).start()
+    return query
+
+
+def _pass_on(query: StreamingQuery) -> None:
+    """The next one's turn comes when this query's source is there, or took far too long."""
+    deadline = time.monotonic() + _TURN_SECONDS
+    try:
+        while query.isActive and _initializing(query) and time.monotonic() < deadline:
+            time.sleep(0.05)
+    except (PySparkException, Py4JError, OSError):
+        pass  # the session is closing
+    finally:
+        _turns.release()
+
+
+def _initializing(query: StreamingQuery) -> bool:
+    return str(query.status["message"]).startswith("Initializing")
