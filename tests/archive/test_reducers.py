@@ -145,11 +145,13 @@ def test_without_load_the_same_queue_grows() -> None:
     assert queue.lag == pytest.approx(300)
 
 
-def test_load_halves_above_the_target_waits_while_the_lag_shrinks_and_grows_gently() -> None:
+def test_load_halves_above_the_target_waits_while_the_lag_shrinks_and_grows_when_all_is_calm() -> None:
     load = reducer_of(("load", (4_000_000, "plate")))
     assert load.by == "plate"
     kept = [round(keep_of(load, seen(lag=lag)), 3) for lag in (0, 6, 7, 6, 5, 3, 1.5, 0.5, 0.5, 3)]
-    assert kept == [1, 0.5, 0.25, 0.25, 0.25, 0.25, 0.25, 0.262, 0.276, 0.184]
+    assert kept == [1, 0.5, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.167]
+    calm = [round(keep_of(load, seen(lag=0.5)), 3) for _ in range(34)]
+    assert calm == [0.167] * 15 + [0.25] * 16 + [0.375] * 3
 
 
 def test_load_never_leaves_its_bounds() -> None:

@@ -7,6 +7,7 @@ import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from anabranch.archive.marks import mark
 from anabranch.archive.runs import Run
 from anabranch.archive.table import RunTable
 from anabranch.errors import StreamError
-from anabranch.kernels.sampling import kept, key_lots, lots
+from anabranch.kernels.sampling import Lots, kept, key_lots, lots
 from anabranch.kernels.values import integers
 from anabranch.log.offset import Piece
 from anabranch.log.storage import Storage
@@ -26,7 +27,20 @@ from anabranch.log.storage import Storage
 _LOOKS = 4
 """How often rows are looked for whose files went away."""
 _KEPT_RUNS = 3
-"""Whole runs that were just put in order: a scan in slices comes back to them."""
+"""Runs, or what is kept of them, that were just put in order: a scan in slices comes back to them."""
+
+
+class _Part(NamedTuple):
+    """What a reduced read keeps of a run, in order, with the lots."""
+
+    keep: float
+    rows: pa.Table
+    drawn: Lots | None
+    """None: everything was kept, and nobody asked for the lots."""
+
+    def gives(self, keep: float) -> bool:
+        """Whether what another read keeps is here, and can be told."""
+        return self.keep >= keep and (self.drawn is not None or keep >= 1)
 
 
 class ArchiveReader:
@@ -44,6 +58,7 @@ class ArchiveReader:
         self._layout: Layout = layout_of(info, time_column, storage)
         self._mutex = threading.RLock()
         self._whole: OrderedDict[tuple[str, tuple[str, ...]], pa.Table] = OrderedDict()
+        self._parts: OrderedDict[tuple[str, str, tuple[str, ...], str | None], _Part] = OrderedDict()
         self.refresh()
 
     @property
@@ -66,6 +81,11 @@ class ArchiveReader:
                     self._copies[name] = {run.first: run for run in table.runs}
             for gone in self._copies.keys() - set(self._layout.tables()):
                 del self._copies[gone], self._tables[gone]
+
+    @property
+    def block(self) -> float:
+        """The part of the rows that a block has: no reduced read touches less."""
+        return self._layout.block
 
     def tables(self) -> dict[str, RunTable]:
         return self._tables
@@ -183,15 +203,48 @@ class ArchiveReader:
     def _kept(
         self, choice: Choice, low: int, high: int, columns: Sequence[str], keep: float, by: str | None
     ) -> pa.Table:
-        rows = self._blocks(choice, low, high, columns)
-        numbers = integers(rows.column(ROW))
-        chosen = np.ones(len(numbers), bool)
-        if low > choice.run.first or high < choice.run.end:
-            chosen &= (numbers >= low) & (numbers < high)
-        if keep < 1:
-            drawn = lots(numbers, self.info.seed) if by is None else key_lots(rows.column(by), self.info.seed)
-            chosen &= kept(drawn, keep)
+        some = low > choice.run.first or high < choice.run.end
+        if some and not self._layout.in_order(choice.table):
+            rows, drawn = self._whole_part(choice, columns, keep, by)
+        else:
+            rows = self._blocks(choice, low, high, columns)
+            drawn = self._drawn(rows, by) if keep < 1 else None
+        if some:
+            numbers = integers(rows.column(ROW))
+            first, last = np.searchsorted(numbers, [low, high])
+            rows, drawn = rows.slice(first, last - first), None if drawn is None else drawn[first:last]
+        if drawn is None:
+            return rows
+        chosen = kept(drawn, keep)
         return rows if chosen.all() else rows.filter(pa.array(chosen))
+
+    def _drawn(self, rows: pa.Table, by: str | None) -> Lots:
+        if by is None:
+            return lots(integers(rows.column(ROW)), self.info.seed)
+        return key_lots(rows.column(by), self.info.seed)
+
+    def _whole_part(
+        self, choice: Choice, columns: Sequence[str], keep: float, by: str | None
+    ) -> tuple[pa.Table, Lots | None]:
+        """The rows that are kept of a run whose blocks all have rows of any time: who wants some pays for all."""
+        key = (choice.table, choice.run.path, tuple(columns), by)
+        with self._mutex:
+            found = self._parts.get(key)
+            if found is not None and found.gives(keep):
+                self._parts.move_to_end(key)
+                return found.rows, found.drawn
+        rows = self._blocks(choice, choice.run.first, choice.run.end, columns)
+        drawn = None
+        if keep < 1:
+            drawn = self._drawn(rows, by)
+            chosen = kept(drawn, keep)
+            rows, drawn = rows.filter(pa.array(chosen)), drawn[chosen]
+        with self._mutex:
+            self._parts[key] = _Part(keep, rows, drawn)
+            self._parts.move_to_end(key)
+            if len(self._parts) > _KEPT_RUNS:
+                self._parts.popitem(last=False)
+        return rows, drawn
 
     def _mark(self, runs: Sequence[Run], taken: Sequence[str], keep: float) -> None:
         """Rows that this read left out are dead from now on, except where the copy had too little."""

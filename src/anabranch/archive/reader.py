@@ -85,6 +85,11 @@ class HistoryReader(StreamReader):
         return self._archives[0].info.seed if self._archives else 0
 
     @property
+    def block(self) -> float:
+        """The smallest part of the rows that is worth reading."""
+        return min((archive.block for archive in self._archives), default=0.01)
+
+    @property
     def archive_bytes_read(self) -> int:
         """Bytes that were read of archives."""
         return sum(archive.bytes_read for archive in self._archives)

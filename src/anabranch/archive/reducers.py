@@ -117,11 +117,14 @@ class Load(Reducer):
 
     What is read falls fast and grows slowly (as the windows of TCP do: V. Jacobson, 1988). Between falling
     and growing lies a band of lags where nothing changes, and while a backlog shrinks nothing is taken away, since what
-    was read before still works its way through.
+    was read before still works its way through. It grows in steps: a join that wants more than it has reads its
+    portions anew.
     """
 
     LEAST: ClassVar[float] = 0.001
-    GROWTH: ClassVar[float] = 1.05
+    GROWTH: ClassVar[float] = 1.5
+    CALM: ClassVar[int] = 16
+    """So many times in a row nothing must have waited for long before more is read."""
     BUSY_DISK: ClassVar[float] = 0.9
 
     def __init__(self, target_lag: int, column: str | None = None) -> None:
@@ -129,18 +132,21 @@ class Load(Reducer):
         self.by = column
         self.keep = 1.0
         self._lag = 0.0
+        self._calm = 0
 
     def reduce(self, seen: Seen) -> float:
         pressure, shrinking, growing = seen.lag / self.target_lag, seen.lag < self._lag, seen.lag > self._lag
         self._lag = seen.lag
+        self._calm = self._calm + 1 if pressure < 0.25 else 0
         busy = seen.disk_wait >= self.BUSY_DISK and pressure > 0.25
         if pressure > 1 and not shrinking:
             self.keep /= 2
         elif (pressure > 0.5 and growing) or (busy and not shrinking):
             # Soon enough that the target itself is seldom passed.
             self.keep /= 1.5
-        elif pressure < 0.25:
+        elif self._calm >= self.CALM:
             self.keep *= self.GROWTH
+            self._calm = 0
         self.keep = min(max(self.keep, self.LEAST), 1.0)
         return 1.0 - self.keep
 

@@ -32,7 +32,7 @@ FRACTION, MET = "_fraction", "_met"
 
 PILOT_ROWS = 20_000
 PILOT_PART = 0.01
-"""A pilot reads so many rows, and this part at least: archives are made of blocks about that large."""
+"""A pilot reads so many rows, and this part at least where nobody says how large the blocks of an archive are."""
 _SPARE = 1.25
 """How much more variance than the pilot showed is reckoned with."""
 _PILOT_ENOUGH = 0.9
@@ -98,9 +98,12 @@ class Answer:
     rounds: list[Round]
 
 
-def answer(question: Question, run: Run, rows: int, clock: Clock = time.monotonic) -> Answer:
-    """Answer a question about `rows` rows, as far as is known; `run` reads what an operator says."""
-    reading = _Reading(question, run, clock)
+def answer(question: Question, run: Run, rows: int, clock: Clock = time.monotonic, block: float = PILOT_PART) -> Answer:
+    """Answer a question about `rows` rows, as far as is known; `run` reads what an operator says.
+
+    `block` is the part of all rows that comes at once: to read less of them costs as much.
+    """
+    reading = _Reading(question, run, clock, block)
     if question.error is not None:
         found = _within_error(reading, rows, question.error / 100)
     elif question.within is not None:
@@ -116,13 +119,14 @@ def answer(question: Question, run: Run, rows: int, clock: Clock = time.monotoni
 class _Reading:
     """The passes over the archive so far."""
 
-    def __init__(self, question: Question, run: Run, clock: Clock) -> None:
+    def __init__(self, question: Question, run: Run, clock: Clock, block: float) -> None:
         self.question = question
         self.functions = [function.lower() for _, function, _ in question.aggregates]
         self.rounds: list[Round] = []
         self._run = run
         self._clock = clock
         self._sums: Sums | None = None
+        self.block = block
         self.keep = 0.0
         self._plain = ArchiveAggregate(
             question.stream,
@@ -171,7 +175,7 @@ class _Reading:
 
 def _pilot(reading: _Reading, rows: int) -> float:
     """The part to begin with."""
-    part = max(PILOT_PART, PILOT_ROWS / max(rows, 1)) if reading.begin is None else reading.begin
+    part = max(reading.block, PILOT_ROWS / max(rows, 1)) if reading.begin is None else reading.begin
     return _rounded(part)
 
 

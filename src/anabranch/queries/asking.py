@@ -39,7 +39,7 @@ def ask(
     if question.reducer is not None and question.reducer[0] == "every":
         return _by_summaries(question, catalog, reader)
     rows = _rows_between(reader, question.since, question.until)
-    return answer(question, lambda operator: Sums.from_table(run(operator)), rows).table
+    return answer(question, lambda operator: Sums.from_table(run(operator)), rows, block=reader.block).table
 
 
 def _rows_between(reader: HistoryReader, since: int | None, until: int | None) -> int:

@@ -76,6 +76,11 @@ class Layout:
         """What to read of a run of the primary table; `copies` are the runs of the other tables by first row."""
         return Choice(PRIMARY, run, run.blocks)
 
+    @property
+    def block(self) -> float:
+        """The smallest part of the rows that is worth reading: less costs as much."""
+        return 0.01
+
     def in_order(self, table: str) -> bool:
         """Whether the files of a table hold their rows in order, so that a part of a run is a part of its groups."""
         return True

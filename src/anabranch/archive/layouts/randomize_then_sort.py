@@ -59,5 +59,9 @@ class RandomizeThenSort(Layout):
         same = by == self.info.by
         return Choice(PRIMARY, run, blocks_for(keep, run.blocks) if same else run.blocks)
 
+    @property
+    def block(self) -> float:
+        return 1 / self.info.blocks if self.info.by is None else super().block
+
     def in_order(self, table: str) -> bool:
         return False
