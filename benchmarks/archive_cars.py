@@ -1,7 +1,8 @@
 """Cars that pass exits, most of them every day at about the same hour; and the exact answer to the paper's Query 2.
 
 S. Chandrasekaran and M. Franklin (2004, §1): cars that pass an exit now and were seen there at this hour on each of
-the last seven days. History has the cars of all exits, the live stream those of one.
+the last seven days. Here it is four weeks, since a week of history is read too fast to be a load, and cars are looked
+for at all exits. The live stream has those of one.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ DAY, HOUR, MINUTE = 86_400_000_000, 3_600_000_000, 60_000_000
 """Microseconds."""
 START = 1_699_920_000_000_000
 """A midnight."""
-DAYS_BACK = 7
+DAYS_BACK = 28
 WITHIN = 20 * MINUTE
-COMES = 0.97
+COMES = 0.995
 """The part of the cars that come on a day."""
-SPREAD = 8 * MINUTE
+SPREAD = 5 * MINUTE
 """Deviation of the time at which a car comes, from its own."""
-EXITS, EXIT = 10, 3
+EXITS, EXIT = 50, 3
 HISTORY, LIVE = "cars", "passing"
 
 Times: TypeAlias = NDArray[np.int64]
@@ -102,5 +103,5 @@ def query(reduced: str | None) -> str:
     return (
         f"SELECT count(*) AS n FROM {LIVE} c JOIN ARCHIVE {HISTORY} h LAST {DAYS_BACK} INTERVAL 1 DAY "
         f"WITHIN INTERVAL {WITHIN // MINUTE} MINUTES IN EACH{reduce_by} "
-        f"ON c.plate = h.plate AND h.exit = {EXIT} EMIT EVERY INTERVAL 1 HOUR"
+        "ON c.plate = h.plate EMIT EVERY INTERVAL 1 HOUR"
     )

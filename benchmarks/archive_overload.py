@@ -1,9 +1,6 @@
 """Overload: the paper's Query 2 while cars come twice as fast as all of history can be read.
 
-History lies on a disk of which a query gets a small share (`archive_bytes_per_second`): memory and two cores go through
-five million rows a second, and five minutes of twice that would be a larger archive than the machine has room for.
-
-How fast live rows are joined with all of history is measured first, in the same run. Then the same rows come with a reducer that reads less of
+How fast that is, is measured first, in the same run. Then the same rows come with a reducer that reads less of
 history while live rows wait, and without. Simulated days pass faster than real ones. The lag is the age, by the
 clock, of the oldest live row that is not taken in yet.
 """
@@ -41,12 +38,10 @@ class OverloadSizes:
     """How much comes, and for how long."""
 
     cars: int
-    """About as many rows a day has; a tenth of them are live."""
+    """About as many rows a day has; one in fifty is live."""
     run_rows: int
     blocks: int
     batch_rows: int
-    bytes_per_second: int
-    """Of the archive, for a query."""
     calibration_days: int
     calibration_seconds: float
     seconds: float
@@ -80,7 +75,7 @@ class Course:
 
 def measure(db: Database, sizes: OverloadSizes, report: Report) -> list[Course]:
     traffic = Traffic(sizes.cars)
-    db.settings = db.settings.but(batch_rows=sizes.batch_rows, archive_bytes_per_second=sizes.bytes_per_second)
+    db.settings = db.settings.but(batch_rows=sizes.batch_rows)
     history = _History(db, traffic, sizes)
     history.reach(DAYS_BACK + sizes.calibration_days)
     sustained = _sustained(db, traffic, sizes)
@@ -96,7 +91,6 @@ def measure(db: Database, sizes: OverloadSizes, report: Report) -> list[Course]:
         "arrival_rows_per_second": round(arrival),
         "days_of_history": history.days,
         "history_rows": history.rows,
-        "history_bytes_per_second": sizes.bytes_per_second,
         "seconds": round(seconds),
     }
     without = _course(db, traffic, arrival, min(sizes.seconds_without, lasts), None)

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from anabranch import statements as _run
-from anabranch.archive.allowance import ALLOWANCE
 from anabranch.archive.declaration import WINDOWED, ArchiveInfo
 from anabranch.archive.summaries.eager import eager_select
 from anabranch.catalog import Catalog, QueryInfo
@@ -477,7 +476,6 @@ class Database:
             parallelism=self.settings["parallelism"] or self.engine().parallelism,
             batch_rows=self.settings["batch_rows"],
             poll_ms=self.settings["poll_ms"],
-            archive_bytes_per_second=self.settings["archive_bytes_per_second"],
             scratch=None if ended else frame_scratch(self.catalog, operator),
             ends={n: list(self._end_of(operator, r, ended)) for n, r in readers.items()},
         )
@@ -485,7 +483,6 @@ class Database:
     def history(self, stream: str) -> Reader:
         """A reader of a stream's whole life, kept from question to question: opening Delta tables takes time."""
         storage = self.catalog.stream_storage(stream)
-        ALLOWANCE.limit(self.settings["archive_bytes_per_second"])
         with self._mutex:
             made, reader = self._histories.get(stream.lower(), (None, None))
             if reader is None or made != storage.made(INFO):

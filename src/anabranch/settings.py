@@ -69,11 +69,6 @@ SETTINGS: tuple[Setting, ...] = (
         64 * 1024 * 1024,
         "Reads and writes of archives up to this size are done in this process; larger ones by Spark's tasks.",
     ),
-    Setting(
-        "archive_bytes_per_second",
-        0,
-        "How much a process reads from archives each second at most, to leave the disk to others; 0: no limit.",
-    ),
     Setting("master", "local[*]", "The Spark master that is used when no session is handed in."),
     Setting("driver_memory", "2g", "Memory of an embedded Spark driver."),
     Setting("warm_up", 1, "Start Spark's Python workers before the first query needs them; 0 does not."),

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from anabranch.archive.allowance import ALLOWANCE
 from anabranch.archive.declaration import ROW
 from anabranch.archive.runs import Run, run_name
 from anabranch.archive.table import Written, statistics
@@ -160,10 +159,8 @@ class RunFile:
     def read(self, groups: Sequence[int], columns: Sequence[str], schema: pa.Schema) -> pa.Table:
         """Those columns of the row groups; columns that are younger than the file are NULL."""
         there = [name for name in columns if name in self._file.schema_arrow.names]
-        size = self.size(groups, there)
-        self.bytes_read += size
+        self.bytes_read += self.size(groups, there)
         table = self._file.read_row_groups(list(groups), columns=there or [ROW], use_threads=False)
-        ALLOWANCE.take(size)
         arrays = [
             table.column(name).cast(schema.field(name).type)
             if name in there

@@ -24,7 +24,7 @@ from anabranch.archive.reducers import reducer_of
 from anabranch.errors import QueryError
 from anabranch.kernels.values import frozen, integers
 from anabranch.log.offset import MAX_TIME
-from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, LogReader, Offsets, Operator, Task
+from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, LogReader, Offset, Offsets, Operator, Task
 from anabranch.operators.columns import Bound, bind, columns_of, project
 from anabranch.operators.history.equal import Equal, keys_of
 from anabranch.operators.history.past import PastProgram, PastReader
@@ -92,6 +92,14 @@ class HistoryJoin(Operator):
     def _program(self, inputs: Inputs) -> _Program:
         live, past = inputs.readers[self.stream], inputs.readers[self.history]
         return _program_of(self, (live.schema, live.time_column), (past.schema, past.time_column))
+
+    def beginning(self, inputs: Inputs) -> dict[str, Offset]:
+        """Where the logs begin; of history all that is archived is known, and live rows need not wait for it."""
+        begin = super().beginning(inputs)
+        first = begin[self.history].row
+        if self.history != self.stream and inputs.history(self.history).first_row() < first:
+            begin[self.history] = Offset(first, _time_of(inputs.readers[self.history], first - 1))
+        return begin
 
     # -- plan --------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from anabranch.errors import QueryError
 from anabranch.kernels.hashing import hashes
 from anabranch.kernels.spans import LEVELS, pane_runs
 from anabranch.kernels.values import frozen, integers, one_array
-from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, Offsets, Operator, Task
+from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, Offset, Offsets, Operator, Task
 from anabranch.operators.history.bounded import Bounded, bind_bounded, refuse_questions, with_time
 from anabranch.operators.history_join import HistoryJoin, live_with_found, with_found
 from anabranch.operators.window_explain import measure
@@ -75,6 +75,9 @@ class HistoryJoinAggregate(Operator):
 
     def _bounded(self, inputs: Inputs) -> Bounded:
         return _in_part(self, inputs.readers[self.join.stream].schema)
+
+    def beginning(self, inputs: Inputs) -> dict[str, Offset]:
+        return self.join.beginning(inputs)
 
     # -- plan --------------------------------------------------------------------------------------
 

@@ -248,7 +248,6 @@ class Query:
             every_at_most=self._settings["reevaluate_at_most"],
             pace=self._storage.address,
             window_memory_bytes=self._settings["window_memory_bytes"],
-            archive_bytes_per_second=self._settings["archive_bytes_per_second"],
         )
 
     # -- answers come in -------------------------------------------------------------------------

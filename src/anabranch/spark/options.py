@@ -58,7 +58,6 @@ class SourceOptions:
     """How many of its windows a query answers, see `operators.pace`; a file at `pace` may say otherwise."""
     pace: str | None = None
     window_memory_bytes: int = 1 << 30
-    archive_bytes_per_second: int = 0
     ends: dict[str, list[Any]] = field(default_factory=dict)
     """For one-time reads: up to where each stream is read, so that all tasks see the same rows."""
 

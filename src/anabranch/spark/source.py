@@ -23,7 +23,6 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from anabranch.archive.allowance import ALLOWANCE
 from anabranch.dataspace.opening import open_stream
 from anabranch.log import retention
 from anabranch.log.offset import Offset
@@ -103,7 +102,6 @@ class _Host:
         if not isinstance(partition, TaskPartition):
             return  # Spark reads one empty partition where there are no tasks
         self._refresh()
-        ALLOWANCE.limit(self._options.archive_bytes_per_second)
         inputs = self._inputs()
         batches = self._operator.run(partition.task, inputs)
         if self._options.sealed:
