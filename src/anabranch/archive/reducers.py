@@ -126,6 +126,8 @@ class Load(Reducer):
     CALM: ClassVar[int] = 16
     """So many times in a row nothing must have waited for long before more is read."""
     BUSY_DISK: ClassVar[float] = 0.9
+    SHRINKS: ClassVar[float] = 0.9
+    """A backlog shrinks if it is at most this part of what it was."""
 
     def __init__(self, target_lag: int, column: str | None = None) -> None:
         self.target_lag = target_lag / 1e6
@@ -135,7 +137,8 @@ class Load(Reducer):
         self._calm = 0
 
     def reduce(self, seen: Seen) -> float:
-        pressure, shrinking, growing = seen.lag / self.target_lag, seen.lag < self._lag, seen.lag > self._lag
+        pressure, growing = seen.lag / self.target_lag, seen.lag > self._lag
+        shrinking = seen.lag < self.SHRINKS * self._lag
         self._lag = seen.lag
         self._calm = self._calm + 1 if pressure < 0.25 else 0
         busy = seen.disk_wait >= self.BUSY_DISK and pressure > 0.25
