@@ -19,8 +19,8 @@ from anabranch.schema import TIME_TYPE
 
 DAY, HOUR, MINUTE = 86_400_000_000, 3_600_000_000, 60_000_000
 """Microseconds."""
-START = 1_699_920_000_000_000
-"""A midnight."""
+START = 978_307_200_000_000
+"""A midnight, so long ago that thousands of days later are still in the past."""
 DAYS_BACK = 28
 WITHIN = 20 * MINUTE
 COMES = 0.995

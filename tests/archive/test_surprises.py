@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 import anabranch as ab
+from anabranch.log.offset import Offset
+from anabranch.operators.base import Inputs
+from anabranch.operators.history_join import HistoryJoin
 from anabranch.testing.sparkless import SparklessDatabase
 
 BASE = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -165,3 +168,36 @@ def test_rows_found_in_part_of_history_say_which_part(db: SparklessDatabase) -> 
     assert set(some.table().column("_fraction").to_pylist()) == {0.5}
     assert "_fraction" not in all_of_them.table().column_names
     assert 0 < some.table().num_rows < all_of_them.table().num_rows
+
+
+def test_live_rows_need_not_come_up_to_the_log_of_history(db: SparklessDatabase) -> None:
+    """Their history is archived long since; they once waited until they were as late as the oldest row of its log."""
+    db.sql("CREATE STREAM live (k INT, at TIMESTAMP) TIMESTAMP BY at; CREATE ARCHIVE ON s USING plain")
+    for first in range(0, 3000, 100):
+        fill(db, 100, first)
+    db.archive("s").append(all_rows=True)
+    for first in range(3000, 3500, 100):  # as they come, the log lets go what is archived
+        fill(db, 100, first)
+    past, live = db.history("s"), db.reader("live")
+    first = past.first_logged_row()
+    assert first > 0
+    join = HistoryJoin("live", "c", "s", (("k", "k"),), 10_000_000, 1, 2_000_000, "each", (("at", "at"),), "at")
+    begin = join.beginning(Inputs({"live": live, "s": past}))
+    assert begin["s"][:2] == (first, past.read(first - 1, first, ["at"]).column(0)[0].value)
+    assert begin["live"] == Offset(0)
+
+
+def test_slices_of_one_run_are_read_once(db: SparklessDatabase) -> None:
+    db.sql("CREATE ARCHIVE ON s USING randomize_then_sort BY k")
+    fill(db, 600)
+    db.archive("s").append(all_rows=True)
+    reader = db.history("s")
+    first = reader.read_sample(0, 100, ["x"], 0.5, "k")
+    before = reader.archive_bytes_read
+    assert before > 0
+    second, less = reader.read_sample(100, 300, ["x"], 0.5, "k"), reader.read_sample(0, 100, ["x"], 0.2, "k")
+    assert reader.archive_bytes_read == before
+    assert 0 < second.num_rows < 200
+    assert set(less.column("_row").to_pylist()) < set(first.column("_row").to_pylist())
+    reader.read_sample(0, 100, ["x"], 0.9, "k")
+    assert reader.archive_bytes_read > before, "more than was read before must be read"

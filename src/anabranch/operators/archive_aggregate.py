@@ -17,7 +17,7 @@ from anabranch.kernels.hashing import hashes
 from anabranch.kernels.sampling import kept, key_lots, lots
 from anabranch.kernels.values import one_array
 from anabranch.operators.archive_pieces import HistoryScan, Sample, told
-from anabranch.operators.base import Floor, HistoryLog, Inputs, Keeps, Offsets, Operator, Task
+from anabranch.operators.base import HistoryLog, Inputs, Offsets, Operator, Task
 from anabranch.operators.columns import Bound, bind, columns_of
 
 LEAST_ROWS = 64
@@ -84,15 +84,6 @@ class ArchiveAggregate(Operator):
 
     def gather(self, answers: pa.Table) -> pa.Table:
         return Sums.from_table(answers).to_table()
-
-    def reached(self, end: Offsets) -> int:
-        return end[self.stream].time
-
-    def needs(self, at: Offsets) -> dict[str, Floor]:
-        return {self.stream: Floor(row=at[self.stream].row)}
-
-    def keeps(self) -> Keeps | None:
-        return None
 
     def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
         return {

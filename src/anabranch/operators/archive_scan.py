@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from anabranch.archive.reducers import Spec
 from anabranch.operators.archive_pieces import HistoryScan, told
-from anabranch.operators.base import Floor, Inputs, Keeps, Offsets, Operator, Task
+from anabranch.operators.base import Inputs, Offsets, Operator, Task
 from anabranch.operators.columns import Bound, bind, columns_of, project
 
 FRACTION = "_fraction"
@@ -66,15 +66,6 @@ class ArchiveScan(Operator):
             if self.reducer is not None:
                 answer = answer.append_column(program.answer.field(FRACTION), pa.repeat(sample.keep, rows.num_rows))
             yield from answer.to_batches(max_chunksize=_ROWS_PER_BATCH)
-
-    def reached(self, end: Offsets) -> int:
-        return end[self.stream].time
-
-    def needs(self, at: Offsets) -> dict[str, Floor]:
-        return {self.stream: Floor(row=at[self.stream].row)}
-
-    def keeps(self) -> Keeps | None:
-        return None
 
     def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
         return {

@@ -12,7 +12,7 @@ import pyarrow as pa
 from anabranch.archive.declaration import ROW
 from anabranch.archive.reader import HistoryReader
 from anabranch.errors import CatalogError
-from anabranch.operators.base import Floor, Inputs, Keeps, Offsets, Operator, Task
+from anabranch.operators.base import Inputs, Offsets, Operator, Task
 
 WRITTEN = pa.schema(
     [
@@ -70,15 +70,6 @@ class ArchiveWrite(Operator):
         yield pa.RecordBatch.from_arrays(
             [pa.array(v, field.type) for v, field in zip(values, WRITTEN, strict=True)], schema=WRITTEN
         )
-
-    def reached(self, end: Offsets) -> int:
-        return end[self.stream].time
-
-    def needs(self, at: Offsets) -> dict[str, Floor]:
-        return {self.stream: Floor(row=at[self.stream].row)}
-
-    def keeps(self) -> Keeps | None:
-        return None
 
     def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
         return {"operator": self.kind, "inputs": list(self.inputs), "archive": self.archive, "jobs": len(self.jobs)}

@@ -261,11 +261,11 @@ class Operator:
 
     def reached(self, end: Offsets) -> int:
         """The time its answer has reached at `end`: no later answer row is older."""
-        raise NotImplementedError
+        return min(end[name].time for name in self.inputs)
 
     def needs(self, at: Offsets) -> dict[str, Floor]:
         """Per input, the rows the operator may still read after `at`; retention keeps them."""
-        raise NotImplementedError
+        return {name: Floor(row=at[name].row) for name in self.inputs}
 
     def current(self, reached: int, newest: int, every: int = 1) -> int | None:
         """From which time on its answer rows are the current answer (the query's Store).
@@ -278,7 +278,7 @@ class Operator:
 
     def keeps(self) -> Keeps | None:
         """What it keeps in its scratch, or None."""
-        raise NotImplementedError
+        return None
 
     def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
         """Name, inputs, parameters and bounds, as plain data for EXPLAIN.

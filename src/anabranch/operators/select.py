@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from anabranch.operators.base import Floor, Inputs, Keeps, Offset, Offsets, Operator, Task
+from anabranch.operators.base import Inputs, Offset, Offsets, Operator, Task
 from anabranch.operators.columns import Bound, bind, columns_of, project
 
 ROWS_PER_TASK = 500_000
@@ -60,15 +60,6 @@ class Select(Operator):
                 inputs.work.rows_thrown += rows - table.num_rows
             if table.num_rows:
                 yield from project(table, program.columns, program.schema).to_batches(max_chunksize=_ROWS_PER_BATCH)
-
-    def reached(self, end: Offsets) -> int:
-        return end[self.stream].time
-
-    def needs(self, at: Offsets) -> dict[str, Floor]:
-        return {self.stream: Floor(row=at[self.stream].row)}
-
-    def keeps(self) -> Keeps | None:
-        return None
 
     def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
         return {

@@ -23,19 +23,20 @@ _turns = threading.BoundedSemaphore(_AT_ONCE)
 
 def start_in_turn(start: Callable[[], StreamingQuery]) -> StreamingQuery:
     """Start a query as soon as few enough others are starting; does not wait for it to be ready."""
-    got = _turns.acquire(timeout=_TURN_SECONDS)
+    turns = _turns
+    got = turns.acquire(timeout=_TURN_SECONDS)
     try:
         query = start()
     except BaseException:
         if got:
-            _turns.release()
+            turns.release()
         raise
     if got:
-        threading.Thread(target=_pass_on, args=(query,), name="anabranch-starting", daemon=True).start()
+        threading.Thread(target=_pass_on, args=(query, turns), name="anabranch-starting", daemon=True).start()
     return query
 
 
-def _pass_on(query: StreamingQuery) -> None:
+def _pass_on(query: StreamingQuery, turns: threading.Semaphore) -> None:
     """The next one's turn comes when this query's source is there, or took far too long."""
     deadline = time.monotonic() + _TURN_SECONDS
     try:
@@ -44,7 +45,7 @@ def _pass_on(query: StreamingQuery) -> None:
     except (PySparkException, Py4JError, OSError):
         pass  # the session is closing
     finally:
-        _turns.release()
+        turns.release()
 
 
 def _initializing(query: StreamingQuery) -> bool:
