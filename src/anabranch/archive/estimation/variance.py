@@ -17,6 +17,9 @@ from anabranch.kernels.moments import Spread
 _TELLING = 8.0
 _KEYS = 8.0
 """As many equally large keys are few."""
+_TOP, _TOP_OF_FEW = 0.1, 10.0
+"""A key with more than this part of the squares of all (of few keys: than so many times its share) says that sizes have
+a long tail, whose end decides how far estimates are off and is seldom in a sample."""
 _TOO_FAR = 3.3
 """By so many deviations the rows of the keys that were kept may miss their share; further out is one in a thousand."""
 
@@ -69,16 +72,16 @@ class Design:
     def lopsided(self) -> bool:
         """True if single keys decide: one with half of all rows is read, or it is not, and what follows nobody knows.
 
-        That is so if the keys read weigh as few do, or if so few rows came with them that some key that was
-        not read must be far larger.
+        That is so if the keys read weigh as few do, if one of them weighs so much that larger ones may well not have
+        been read, or if so few rows came with them that some key that was not read must be far larger.
         """
         for mine, keep, rows, there in self._keyed():
             if self.complete or keep >= 1 or self._exact_strata[mine].all():
                 continue
             squares = (rows**2).sum()
-            if rows.sum() ** 2 < _KEYS * squares or abs(rows.sum() - keep * there) > _TOO_FAR * np.sqrt(
-                (1 - keep) * squares
-            ):
+            few = rows.sum() ** 2 < _KEYS * squares
+            tailed = rows.max(initial=0) ** 2 > max(_TOP, _TOP_OF_FEW / max(len(rows), 1)) * squares
+            if few or tailed or abs(rows.sum() - keep * there) > _TOO_FAR * np.sqrt((1 - keep) * squares):
                 return True
         return False
 
@@ -143,6 +146,9 @@ class Design:
             added = [a + b for a, b in zip(added, from_keys[:3], strict=True)]
             sampled += from_keys[3]
         variance, moving, skew = added
+        if self._uneven and by_rows.any():
+            pooled = self._pooled(count.astype(np.float64), centre)
+            variance, moving, skew = np.where(pooled[0] > variance, pooled, added)
         slope = np.divide(moving, variance, out=np.zeros_like(moving), where=variance > 0)
         slope[~np.isfinite(slope)] = 0.0
         return Spreads(self.totals(total), np.maximum(variance, 0.0), slope, skew, sampled)
@@ -183,6 +189,44 @@ class Design:
         squares, cubes = np.where(left > 0, squares, 0.0), np.where(left > 0, cubes, 0.0)
         moving = weight**3 * left * cubes
         return weight**2 * left * squares, moving * left, moving * (2 * left - 1)
+
+    @functools.cached_property
+    def _uneven(self) -> bool:
+        """True if some strata were read with other fractions than others."""
+        return len(np.unique(self.strata.keep[self._partly])) > 1
+
+    @functools.cached_property
+    def _partly(self) -> NDArray[np.bool_]:
+        """Strata that were read in part, of which it is known how many rows they have."""
+        partly: NDArray[np.bool_] = (self.strata.kind == ROWS) & ~self._exact_strata & (self.strata.read > 0)
+        return partly
+
+    def _pooled(self, m: Floats, centre: Spread) -> Floats:
+        """The same by group, as if a group's rows were spread evenly over the strata.
+
+        A small group may not show at all where little was read, and a row that was missed there weighs most: what is
+        known of the group from other strata says how many such rows to reckon with.
+        """
+        kind, _, _, read, there = self.strata
+        known = kind == ROWS
+        rows = float(there[known].sum())
+        cells = known[self.stratum]
+        weight = np.where(cells, self._weight[self.stratum], 0.0)
+        mean, second, third = centre
+        # Squares of what was all read may not be known.
+        second, third = np.nan_to_num(second), np.nan_to_num(third)
+        moments = (m * mean, second + m * mean**2, third + 3 * mean * second + m * mean**3)
+        first, squares, cubes = (_per_group(self.group, weight * each, self.groups) / rows for each in moments)
+        spread, lean = squares - first**2, cubes - 3 * first * squares + 2 * first**3
+        size, left = there[self._partly].astype(np.float64), 1 - read[self._partly] / there[self._partly]
+        odds = left / (1 - left)
+        return np.array(
+            [
+                spread * (size * odds).sum(),
+                lean * (size * odds**2).sum(),
+                lean * (size * odds * (2 * left - 1) / (1 - left)).sum(),
+            ]
+        )
 
     def _by_keys(self, total: Floats, count: Integers) -> tuple[Floats, ...]:
         """The same by group, where keys were kept: of one fraction, a cluster sample, its size as a ratio to the rows.
