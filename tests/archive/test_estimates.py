@@ -510,3 +510,18 @@ def test_keys_with_a_long_tail_leave_no_false_bounds(exponent: float) -> None:
         for truth, (_, low, high) in zip((rows, values.sum(), values.mean()), found.columns, strict=True):
             false += (low[0].is_valid and low[0].as_py() > truth) or (high[0].is_valid and high[0].as_py() < truth)
     assert false <= 5
+
+
+@pytest.mark.parametrize(("size", "fraction"), [(3, 0.01), (10, 0.01), (10, 0.1), (100, 0.01)])
+def test_counts_of_groups_of_which_a_row_or_two_were_seen_by_chance(size: int, fraction: float) -> None:
+    """Of groups of ten rows one in ten shows up in a hundredth; that it does must not make it look like a hundred."""
+    rows = 60_000
+    group = np.random.default_rng(7).permutation(np.arange(rows) % (rows // size))
+    shares = []
+    for trial in range(5):
+        taken = np.flatnonzero(kept(lots_between(0, rows, trial + 1), fraction))
+        sample, groups = pa.table({"_row": taken}), [pa.array(group[taken])]
+        found = estimates(sums_of(sample, 0, rows, fraction, groups, [None], None, functions=["count"]), ["count"])
+        _, low, high = (column.to_numpy() for column in found.columns[0])
+        shares.append(np.mean((low <= size) & (size <= high)))
+    assert np.mean(shares) >= 0.95

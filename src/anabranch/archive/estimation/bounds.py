@@ -13,6 +13,8 @@ and for no less than about 90 % in groups of five rows.
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +26,9 @@ Floats = NDArray[np.float64]
 
 _SKEW_MISSED = 10
 """Small samples look less skewed than what they are drawn from: by about 1 + 10/n, for the distributions tried."""
+
+FEW = 30
+"""From here on it makes no difference that a group is known only because one of its rows was read."""
 
 _LEAN_ESTIMATED = 2
 """What is added to the variance because the lean is itself estimated, in squares of the slope."""
@@ -72,3 +77,40 @@ def bounds(spreads: Spreads, confidence: float, freedom: Floats) -> tuple[Floats
     lean = slope / 2 + (3 * slope - of_skew) * (z * z - 1) / 6
     reach = t * np.sqrt(variance + (t * t / 4 + _LEAN_ESTIMATED) * slope**2)
     return value + lean - reach, value + lean + reach
+
+
+def least_expected(seen: Floats, confidence: float) -> Floats:
+    """How many rows of a group a sample has on average, at least, when so many are seen in this one.
+
+    A group is told about only because a row of it was seen. Among all that could have been seen once, those that were
+    are no evidence of a large group: bounds must hold given that at least one row is there.
+
+    >>> least_expected(np.array([1.0, 2.0, 5.0, 20.0]), 0.95).round(2).tolist()
+    [0.0, 0.05, 1.52, 12.22]
+    """
+    by_number = [_least_expected(k, confidence) for k in range(int(seen.max(initial=0)) + 1)]
+    return np.array(by_number)[seen.astype(np.int64)]
+
+
+@functools.lru_cache(maxsize=1024)
+def _least_expected(seen: int, confidence: float) -> float:
+    """The mean of a Poisson distribution whose values, those above 0, are as large in no more cases than are left."""
+    if seen < 2:
+        return 0.0
+    low, high = 0.0, float(seen)
+    for _ in range(60):
+        middle = (low + high) / 2
+        share = _poisson_from(seen, middle) / -math.expm1(-middle)
+        low, high = (middle, high) if share < (1 - confidence) / 2 else (low, middle)
+    return low
+
+
+def _poisson_from(least: int, mean: float) -> float:
+    """The probability of at least so many."""
+    term = math.exp(least * math.log(mean) - mean - math.lgamma(least + 1))
+    total, i = term, least
+    while term > total * 1e-17:
+        i += 1
+        term *= mean / i
+        total += term
+    return total

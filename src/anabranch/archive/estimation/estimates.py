@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from anabranch.archive.estimation.bounds import bounds, count_bounds
+from anabranch.archive.estimation.bounds import FEW, bounds, count_bounds, least_expected
 from anabranch.archive.estimation.strata import STRATUM
 from anabranch.archive.estimation.sums import Sums, sums_of, together
 from anabranch.archive.estimation.variance import Design, design_of
@@ -76,18 +76,27 @@ def _column(sums: Sums, design: Design, i: int, function: str, confidence: float
         if powers is None and sums.whole and not design.open:
             there = np.full(sums.groups, float(sums.rows_there))
             return _arrays(there, there, there, there >= 0)
-        return _count(design, sums.cells.rows if powers is None else powers.number, confidence)
+        found_by_chance = bool(sums.keys) or design.open
+        return _count(design, sums.cells.rows if powers is None else powers.number, confidence, found_by_chance)
     assert powers is not None, f"{function} needs a value"
     return (_average if function == "avg" else _sum)(design, powers, confidence)
 
 
-def _count(design: Design, rows: NDArray[np.int64], confidence: float) -> Bounded:
-    """E. B. Wilson's bounds (1927) with the variance of the strata; what was seen is there for certain."""
+def _count(design: Design, rows: NDArray[np.int64], confidence: float, found_by_chance: bool) -> Bounded:
+    """E. B. Wilson's bounds (1927) with the variance of the strata; what was seen is there for certain.
+
+    `found_by_chance`: nobody would know of the group, had none of its rows been read.
+    """
     ones = Spread((rows > 0).astype(np.float64), np.zeros(len(rows)), np.zeros(len(rows)))
     found = design.spreads(rows, ones)
     found = found._replace(slope=design.count_slope(rows, found))
     low, high = count_bounds(found, confidence)
     seen = design.by_group(rows)
+    few = (found.sampled > 0) & (found.sampled <= FEW)
+    if found_by_chance and few.any():
+        certain = design.certain(rows)[few]
+        each = (found.value[few] - certain) / found.sampled[few]
+        low[few] = np.minimum(low[few], certain + each * least_expected(found.sampled[few], confidence))
     if design.unseen > 0 or design.lopsided:
         low, high = seen, np.full(len(seen), np.inf)
     high = np.minimum(high, design.most(seen))

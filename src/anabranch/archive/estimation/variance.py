@@ -102,6 +102,10 @@ class Design:
         """Add up over the cells of each group."""
         return _per_group(self.group, rows, self.groups)
 
+    def certain(self, rows: Integers) -> Floats:
+        """The same over the cells of strata that were all read."""
+        return self.by_group(np.where(self._exact_strata[self.stratum], rows, 0))
+
     def most(self, seen: Floats) -> Floats:
         """How many rows a group can have, when so many were seen: all but those seen outside it."""
         if self.open:
