@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import threading
 import time as _time
 from collections import OrderedDict
@@ -21,6 +22,8 @@ from anabranch.log.writer import WATERMARK
 SETTLED_NS = 50_000_000
 """A directory's time of change is trusted only when it is this old: two changes may share one tick."""
 _OPEN_SEGMENTS = 128
+_LOOKS = 6
+"""How often a directory is listed until the list has all segments: one that changes meanwhile may miss some."""
 
 
 class StreamReader:
@@ -61,11 +64,22 @@ class StreamReader:
         changed = self._segments.changed()
         if changed is not None and changed == self._seen:
             return
-        found = (Segment.parse(name, size) for name, size in self._segments.files().items())
-        self._chain = chain(s for s in found if s)
+        self._chain = self._whole_chain()
         self._close_gone()
         settled = changed is not None and _time.time_ns() - changed > SETTLED_NS
         self._seen = changed if settled else None
+
+    def _whole_chain(self) -> list[Segment]:
+        """The segments that are there; a list that was made while they changed, and missed some, is made again."""
+        for attempt in range(_LOOKS):
+            found = (Segment.parse(name, size) for name, size in self._segments.files().items())
+            segments = chain(s for s in found if s)
+            end = segments[-1].end if segments else 0
+            whole = all(before.end == after.first for before, after in itertools.pairwise(segments))
+            if whole and (not self._chain or end >= self._chain[-1].end):
+                break
+            _time.sleep(0.001 * attempt)
+        return segments
 
     def _close_gone(self) -> None:
         """Let go of files that retention or merging has removed: while they are mapped, the disk keeps them."""
@@ -159,7 +173,10 @@ class StreamReader:
 
     def _look_up_to(self, end: int) -> None:
         """Whoever asks for rows below `end` knows that they are there: look again if we do not."""
-        if end and (not self._chain or self._chain[-1].end < end):
+        for attempt in range(_LOOKS):
+            if not end or (self._chain and self._chain[-1].end >= end):
+                return
+            _time.sleep(0.001 * attempt)
             self._seen = None
             self.refresh()
 
