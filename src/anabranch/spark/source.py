@@ -243,7 +243,7 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
 class _Patience:
     """How often to look for new rows: often while they come, ever more rarely while none do.
 
-    A look takes about 0.2 ms: at 250 a second, forty idle queries would keep two cores busy.
+    Looking every 4 ms all the time, 37 idle queries kept two cores busy.
     """
 
     _PAUSE, _LONGEST_PAUSE = 0.004, 0.025
