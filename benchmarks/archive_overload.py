@@ -8,6 +8,7 @@ clock, of the oldest live row that is not taken in yet.
 from __future__ import annotations
 
 import bisect
+import itertools
 import threading
 import time
 from collections.abc import Iterator
@@ -155,7 +156,7 @@ class _History:
 
 
 def _sustained(db: Database, traffic: Traffic, sizes: OverloadSizes) -> float:
-    """Live rows per second that are joined with all of history, once the first of them are."""
+    """Live rows per second that are joined with all of history; the first of them are not, while all is still cold."""
     _make_live(db)
     for day in range(sizes.calibration_days):
         db.append(LIVE, traffic.live(DAYS_BACK + day))
@@ -174,8 +175,8 @@ def _sustained(db: Database, traffic: Traffic, sizes: OverloadSizes) -> float:
         time.sleep(0.005)
     db.drop_query(NAME)
     check(len(points) > 1, "the join with all of history took in no second micro-batch")
-    (began, first), (ended, last) = points[0], points[-1]
-    return (last - first) / (ended - began)
+    rates = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(points)]
+    return median(rates[len(rates) // 2 :])
 
 
 def _make_live(db: Database) -> None:

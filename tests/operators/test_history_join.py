@@ -320,3 +320,26 @@ def test_parallel_tasks_share_a_large_batch() -> None:
         history_join.ROWS_PER_TASK = before
     assert told(answer) == naive(operator, data, data)
     assert same(answer, run_batch(operator, Inputs({"cars": log}), {"cars": Offset()}, {"cars": log.offset()}, 1))
+
+
+def test_where_a_portion_begins_older_rows_of_its_file_are_not_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = drive(600, seed=13)
+    operator = join(reducer=("by_key", ("plate", 0.4)), portions=2)
+    log = MemoryLog(LIVE)
+    log.append(data)
+    taken: list[int] = []
+    append = slices._Slice.append
+
+    def counted(self: slices._Slice, codes: Any, times: Any) -> None:
+        taken.append(len(times))
+        append(self, codes, times)
+
+    monkeypatch.setattr(slices._Slice, "append", counted)
+    start, end = log.offset(580)._replace(keep=0.6), log.offset(600)._replace(keep=0.6)
+    answer = run_batch(operator, Inputs({"cars": log}), {"cars": start}, {"cars": end}, 1)
+    times = data.column("ts").cast(pa.int64()).to_numpy()
+    assert 0 < sum(taken) <= sum(int((times >= times[580] - d * 100 - 30).sum()) for d in (1, 2)) < 200
+    whole = run_batch(operator, Inputs({"cars": log}), {"cars": Offset()}, {"cars": end}, 1)
+    rows = told(answer)
+    assert rows
+    assert rows == told(whole)[-len(rows) :]

@@ -7,11 +7,24 @@ micro-batch reads the same rows when it is run again.
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from anabranch.archive.reducers import Seen, keep_of, reducer_of
 from anabranch.log.offset import Offset
 from anabranch.operators.base import Operator
+
+
+class _Came(NamedTuple):
+    """Live rows that came between two looks."""
+
+    first: int
+    end: int
+    since: float
+    at: float
+
+    def when(self, row: int) -> float:
+        """About when a row came: nobody looks while a micro-batch runs, and they are taken to have come evenly."""
+        return self.since + (self.at - self.since) * (row - self.first + 1) / (self.end - self.first + 1)
 
 
 class Reducing:
@@ -23,7 +36,8 @@ class Reducing:
         self._reducer = reducer_of(spec) if spec else None
         self._stream = operator.inputs[0]
         self._live_from: int = getattr(operator, "live_from", 0)
-        self._seen_at: list[tuple[int, float]] = []
+        self._looked: tuple[int, float] | None = None
+        self._came: list[_Came] = []
         self._disk = _DiskWait()
         self._rows_read = 0
 
@@ -32,17 +46,19 @@ class Reducing:
         return self._reducer is not None
 
     def look(self, end: Offset) -> None:
-        """Remember when rows were first seen."""
-        if not self._seen_at or end.row > self._seen_at[-1][0]:
-            self._seen_at.append((end.row, time.monotonic()))
+        """Remember when rows came."""
+        now = time.monotonic()
+        row, since = self._looked or (0, now)
+        if end.row > row:
+            self._came.append(_Came(row, end.row, since, now))
+        self._looked = (end.row, now)
 
     def lag(self, begin: Offset) -> float:
         """For how many seconds the oldest live row that is not taken in yet has been waiting."""
         oldest = max(begin.row, self._live_from)
-        while len(self._seen_at) > 1 and self._seen_at[0][0] <= oldest:
-            self._seen_at.pop(0)
-        row, at = self._seen_at[0] if self._seen_at else (0, 0.0)
-        return time.monotonic() - at if row > oldest else 0.0
+        while self._came and self._came[0].end <= oldest:
+            self._came.pop(0)
+        return time.monotonic() - self._came[0].when(max(oldest, self._came[0].first)) if self._came else 0.0
 
     def keep(self, begin: Offset, end: Offset) -> float:
         """The fraction of history that the micro-batch from `begin` to `end` reads."""

@@ -53,11 +53,14 @@ class PastReader:
         found = self._log.pieces(start, min(start + rows, self._end)) if start < self._end else []
         return found[0] if found else None
 
-    def read(self, start: int, end: int, keep: float) -> PastRows:
+    def read(self, start: int, end: int, keep: float, since: int) -> PastRows:
         program = self._program
         table = self._log.read_sample(start, end, program.reads, keep, program.by)
         self._work.rows_read += table.num_rows
         self._work.bytes_read += table.nbytes
+        times = integers(table.column(self._log.time_column))
+        if len(times) and times[0] < since:  # where a portion begins, its file begins earlier
+            table = table.slice(int(np.searchsorted(times, since)))
         if program.filter is not None:
             table = table.filter(pa.array(kept_rows(program.filter, table)))
         keys, present = keys_of([key.evaluate(table) for key in program.keys], list(program.types), table.num_rows)

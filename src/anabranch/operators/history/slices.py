@@ -47,8 +47,8 @@ class Past(Protocol):
         """Rows from `start` on that lie together, at most so many; the times may be those of more rows."""
         ...
 
-    def read(self, start: int, end: int, keep: float) -> PastRows:
-        """Rows start ≤ n < end, of which a fraction is kept."""
+    def read(self, start: int, end: int, keep: float, since: int) -> PastRows:
+        """Rows start ≤ n < end that are not older than `since`, of which a fraction is kept."""
         ...
 
 
@@ -197,7 +197,7 @@ class Slices:
             elif piece.time_first > newest:
                 each.known_to = piece.time_first - 1
             else:
-                read = past.read(piece.first, piece.end, self.keep)
+                read = past.read(piece.first, piece.end, self.keep, oldest)
                 each.append(self._coded(read), read.times)
                 each.next_row = piece.end
                 rows += len(read.times)
