@@ -153,8 +153,9 @@ class RunFile:
         """The row groups that hold the blocks numbered below `blocks`."""
         metadata = self._file.metadata
         named = (metadata.metadata or {}).get(_BLOCKS)
-        numbers = range(metadata.num_row_groups) if named is None else json.loads(named)
-        return [group for group, number in enumerate(numbers) if number < blocks]
+        if named is None:
+            return list(range(min(blocks, metadata.num_row_groups)))
+        return [group for group, number in enumerate(json.loads(named)) if number < blocks]
 
     def read(self, groups: Sequence[int], columns: Sequence[str], schema: pa.Schema) -> pa.Table:
         """Those columns of the row groups; columns that are younger than the file are NULL."""

@@ -188,6 +188,8 @@ class HistoryReader(StreamReader):
     ) -> ArchiveReader | None:
         """The archive that a reduced read goes to: of those that hold the most of it, the one with least to read."""
         there = [each for each in self._archives if each.first < end and each.end > start and each.runs]
+        if len(there) == 1:
+            return there[0]
         return min(
             there,
             key=lambda each: (max(each.first - start, 0), each.sample_bytes(start, end, columns, keep, by)),

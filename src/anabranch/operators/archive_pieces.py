@@ -23,6 +23,9 @@ BYTES_PER_TASK = 1 << 20
 _ROWS_PER_READ = 1 << 22
 """A run that is read in slices is read again for each, where its rows are not in order."""
 
+_ROWS_TOGETHER = 1 << 18
+"""Rows of several pieces that are read at once."""
+
 
 class Portion(NamedTuple):
     """A piece, and the part of it to read; None: the reducer will say."""
@@ -97,8 +100,8 @@ class HistoryScan:
         needs_rows = reducer is not None and reducer.needs_rows
         rows_read, bytes_read = 0, 0
         just_read: list[pa.Table] = []
-        for portion in portions_of(task):
-            piece, keep = portion
+        portions = portions_of(task)
+        for piece, keep in portions if needs_rows else _joined(portions):
             if keep is None:
                 rows = pa.concat_tables(just_read) if just_read else None
                 keep = self._keep(reducer, piece, Seen(*piece[2:], newest, rows_read, bytes_read, rows=rows))
@@ -122,6 +125,22 @@ class HistoryScan:
 def portions_of(task: Task) -> list[Portion]:
     """The portions that a task was planned with."""
     return [Portion(Piece(*numbers[:4]), numbers[4]) for numbers in task.detail["portions"]]
+
+
+def _joined(portions: Iterable[Portion]) -> Iterator[Portion]:
+    """Small portions of the same part, one after the other, as one: what is done for each is done less often."""
+    joined: Portion | None = None
+    for portion in portions:
+        if joined is not None:
+            (before, part), (piece, keep) = joined, portion
+            follows = keep is not None and keep == part and before.end == piece.first
+            if follows and (piece.end - before.first) * keep <= _ROWS_TOGETHER:
+                joined = Portion(before._replace(end=piece.end, time_last=piece.time_last), keep)
+                continue
+            yield joined
+        joined = portion
+    if joined is not None:
+        yield joined
 
 
 def shared_out(
