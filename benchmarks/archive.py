@@ -71,7 +71,7 @@ FULL = Sizes(
         calibration_seconds=45,
         seconds=300,
         seconds_without=60,
-        most_days=2500,
+        most_days=3500,
     ),
     large_rows=200_000_000,
     large_run_rows=4_000_000,

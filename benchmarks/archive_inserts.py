@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass, replace
 
@@ -53,11 +54,12 @@ def measure(db: Database, prefix: str, tuples: Tuples, run_rows: int, rounds: in
     appending = median(appends)
     seconds: dict[str, list[float]] = {}
     inserts: dict[str, Insert] = {}
-    for number in range(rounds + 1):  # the first turn compiles and fills caches
+    for number in range(2 * rounds + 1):  # the first turn compiles and fills caches
         for variant in VARIANTS:
             stream = stream_of(prefix, variant.name)
             if number:
                 db.drop_archive(stream)
+            os.sync()  # what the last one wrote is not written at the expense of this one
             began = time.perf_counter()
             archive_all(db, stream, variant, run_rows)
             seconds.setdefault(variant.name, []).append(time.perf_counter() - began)
