@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,12 @@ from sqlglot import exp
 
 from anabranch.catalog.planning import plan_query, plan_question
 from anabranch.dataspace.opening import origin_of
-from anabranch.errors import CatalogError, DataError
+from anabranch.errors import AnabranchError, CatalogError, DataError
 from anabranch.log.stream import DATASPACE, StreamInfo
 from anabranch.operators.archive_scan import ArchiveScan
 from anabranch.operators.base import Inputs, Operator
 from anabranch.operators.select import Select as SelectOperator
+from anabranch.queries.archived_files import archived_files
 from anabranch.queries.asking import ask
 from anabranch.result import Result
 from anabranch.schema import TIME_TYPE, StreamSchema, sql_type
@@ -93,9 +95,21 @@ def select_once(db: Database, statement: s.SelectOnce) -> Result:
         rest = plan.standing.residual_sql
         frame = engine.read_once(options) if rest is None else engine.sql_once(rest, {INPUT_VIEW: options})
         return Result(engine.collect(frame))
+    return Result(_by_spark(db, plan))
+
+
+def _by_spark(db: Database, plan: OncePlan) -> pa.Table:
+    """The answer of Spark SQL over what the streams hold."""
     assert plan.sql is not None
+    engine, files = db.engine(), archived_files(plan, db.history)
     views = {use.view: db.source_options(_read(use)) for use in plan.streams}
-    return Result(engine.collect(engine.sql_once(plan.sql, views)))
+    if files:
+        try:
+            return engine.collect(engine.sql_once(plan.sql, views, files))
+        except AnabranchError:
+            if all(os.path.exists(path) for found in files.values() for path in found.paths):
+                raise
+    return engine.collect(engine.sql_once(plan.sql, views))
 
 
 def _planned(db: Database, select: Select) -> OncePlan:

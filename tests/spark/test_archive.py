@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +12,13 @@ import pyarrow.compute as pc
 import pytest
 
 import anabranch as ab
+from anabranch import statements
 from anabranch.kernels.sampling import kept, lots_between
-from anabranch.schema import TIME_TYPE
+from anabranch.queries.archived_files import archived_files
+from anabranch.schema import TIME_TYPE, StreamSchema
+from anabranch.sql.once import plan_once
+from anabranch.sql.parser import parse
+from anabranch.sql.statements import SelectOnce
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -146,3 +153,111 @@ def test_history_and_live_on_spark(tmp_path: Path) -> None:
         for r in answers["some"].to_pylist()
     ]
     assert np.mean(hits) >= 0.85
+
+
+ALL_TYPES = (
+    "b BOOLEAN, i8 TINYINT, i16 SMALLINT, i32 INT, i64 BIGINT, f32 FLOAT, f64 DOUBLE, d DECIMAL(20, 4), s STRING, "
+    "x BINARY, day DATE, at TIMESTAMP, ts TIMESTAMP"
+)
+IN_FULL = (
+    "SELECT count(*), count(b), max(b), sum(i8), sum(i16), sum(i32), sum(i64), min(f32), max(f64), sum(d), max(s), "
+    "max(x), min(day), max(at), max(ts) FROM {table}",
+    "SELECT count(*) FROM {table}",
+    "SELECT i8, count(*), avg(i64), stddev(i32) FROM {table} WHERE i16 > 10 AND s LIKE 'a%' GROUP BY i8 ORDER BY i8",
+    "SELECT count(*), sum(t.i32) FROM {table} t JOIN other o ON o.i32 = t.i32",
+)
+TABLES = (
+    "s",
+    "ARCHIVE s",
+    "ARCHIVE dealt ON s",
+    "ARCHIVE s BETWEEN TIMESTAMP '2026-01-01 00:00:10' AND TIMESTAMP '2026-01-01 00:00:35.5'",
+    "ARCHIVE s BETWEEN TIMESTAMP '2026-01-01 00:00:59' AND TIMESTAMP '2026-01-01 00:10:00'",
+)
+
+
+def rows_of_all_types(first: int, rows: int) -> pa.Table:
+    """Rows a tenth of a second apart, some of whose values are NULL."""
+    n = range(first, first + rows)
+    old = dt.date(1, 1, 1)  # before the calendars changed
+    return pa.table(
+        {
+            "b": pa.array([None if i % 5 == 0 else i % 2 == 0 for i in n]),
+            "i8": pa.array([i % 200 - 100 for i in n], pa.int8()),
+            "i16": pa.array([i % 60_000 - 30_000 if i % 7 else 11 for i in n], pa.int16()),
+            "i32": pa.array([i * 1000 for i in n], pa.int32()),
+            "i64": pa.array([None if i % 11 == 0 else i << 40 for i in n], pa.int64()),
+            "f32": pa.array([i / 2 for i in n], pa.float32()),
+            "f64": pa.array([i / 4 for i in n], pa.float64()),
+            "d": pa.array([Decimal(i * 10**10 + 1).scaleb(-4) for i in n], pa.decimal128(20, 4)),
+            "s": pa.array(["ab"[i % 2] + str(i) for i in n]),
+            "x": pa.array([bytes([i % 256]) for i in n]),
+            "day": pa.array([old + dt.timedelta(days=i) for i in n]),
+            "at": pa.array([-62_000_000_000_000_000 + i for i in n]).cast(TIME_TYPE),
+            "ts": pa.array([BASE + i * 100_000 for i in n]).cast(TIME_TYPE),
+        }
+    )
+
+
+def test_what_is_added_up_in_full_is_read_by_spark_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def both(sql: str) -> list[pa.Table]:
+        answers = []
+        for find in (archived_files, lambda plan, history: {}):
+            monkeypatch.setattr(statements, "archived_files", find)
+            answers.append(db.sql(sql).table())
+        monkeypatch.setattr(statements, "archived_files", archived_files)
+        return answers
+
+    settings = {**SETTINGS, "segment_bytes": 20_000}
+    with ab.open(tmp_path / "a river", settings=settings) as db:
+        db.archives.close()
+        db.sql(f"CREATE STREAM s ({ALL_TYPES}) TIMESTAMP BY ts RETAIN INTERVAL 5 SECONDS")
+        db.sql(f"CREATE STREAM other ({ALL_TYPES}) TIMESTAMP BY ts")
+        db.append("other", rows_of_all_types(100, 200))
+        db.sql("""CREATE ARCHIVE ON s USING plain OPTIONS (run_rows 256);
+                  CREATE ARCHIVE dealt ON s USING randomize_then_sort OPTIONS (run_rows 256, blocks 4)""")
+        for first in range(0, 600, 100):
+            db.append("s", rows_of_all_types(first, 100))
+            if first < 400:
+                for name in ("plain", "dealt"):
+                    db.archive("s", name).append()
+        assert db.reader("s").first_logged_row() > 0, "some rows are only in archives"
+        for table in TABLES:
+            for sql in IN_FULL:
+                by_spark, by_us = both(sql.format(table=table))
+                assert by_spark.equals(by_us), sql.format(table=table)
+        assert both("SELECT count(*) AS n FROM s")[0].to_pylist() == [{"n": 600}]
+
+        # A column that is younger than the files.
+        db.sql("ALTER STREAM s ADD COLUMN later INT")
+        assert both("SELECT count(*) AS n, count(later) AS m FROM ARCHIVE s")[0].to_pylist() == [{"n": 600, "m": 0}]
+
+        # A file that goes away between the look and the read.
+        def gone(plan: object, history: object) -> object:
+            found = archived_files(plan, history)  # type: ignore[arg-type]
+            for files in found.values():
+                files.paths.append(f"{files.paths[0]}-gone")
+            return found
+
+        monkeypatch.setattr(statements, "archived_files", gone)
+        assert db.sql("SELECT count(*) AS n FROM s").table().to_pylist() == [{"n": 600}]
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT count(*) FROM s", True),
+        ("SELECT i8, sum(i32) FROM s GROUP BY i8 HAVING count(*) > 1", True),
+        ("SELECT approx_count_distinct(i8) FROM s", True),
+        ("SELECT i8 FROM s", False),
+        ("SELECT first(i8) FROM s", False),
+        ("SELECT collect_list(i8) FROM s", False),
+        ("SELECT mode(i8) FROM s", False),
+        ("SELECT sum(n) FROM (SELECT i8 AS n FROM s LIMIT 3)", False),
+        ("SELECT count(*), row_number() OVER (ORDER BY i8) FROM s GROUP BY i8", False),
+    ],
+)
+def test_what_depends_on_the_order_of_rows(sql: str, expected: bool) -> None:
+    (statement,) = parse(sql)
+    assert isinstance(statement, SelectOnce)
+    schema = StreamSchema.of([("i8", "TINYINT"), ("i32", "INT"), ("ts", "TIMESTAMP")], "ts")
+    assert plan_once(statement.select, lambda name: schema).in_any_order == expected

@@ -135,6 +135,15 @@ class ArchiveReader:
             for run in self._between(start, end)
         ]
 
+    def files(self, since: int | None, until: int | None) -> list[str]:
+        """The files that hold all rows of the times since ≤ t < until, and others."""
+        table = self.storage.child(PRIMARY)
+        return [
+            table.full(run.path)
+            for run in self.runs
+            if (since is None or run.time_last >= since) and (until is None or run.time_first < until)
+        ]
+
     # -- all rows ----------------------------------------------------------------------------------
 
     def read(self, start: int, end: int, columns: Sequence[str]) -> pa.Table:

@@ -149,6 +149,13 @@ class HistoryReader(StreamReader):
             if max(segment.first, start) < min(segment.end, end)
         ]
 
+    def files(self, since: int | None, until: int | None) -> tuple[list[str], int] | None:
+        """Files with all rows of some time that come before a row, and that row; None if they are not all in files."""
+        oldest = self._oldest(super().first_row())
+        if oldest is None or oldest.first > self.first_row() or not oldest.storage.is_local:
+            return None
+        return oldest.files(since, until), oldest.end
+
     # -- rows --------------------------------------------------------------------------------------
 
     def read(self, start: int, end: int, columns: list[str] | None = None) -> pa.Table:

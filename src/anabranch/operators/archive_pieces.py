@@ -133,8 +133,8 @@ def _joined(portions: Iterable[Portion]) -> Iterator[Portion]:
     for portion in portions:
         if joined is not None:
             (before, part), (piece, keep) = joined, portion
-            follows = keep is not None and keep == part and before.end == piece.first
-            if follows and (piece.end - before.first) * keep <= _ROWS_TOGETHER:
+            follows = keep == part and before.end == piece.first
+            if follows and keep is not None and (piece.end - before.first) * keep <= _ROWS_TOGETHER:
                 joined = Portion(before._replace(end=piece.end, time_last=piece.time_last), keep)
                 continue
             yield joined

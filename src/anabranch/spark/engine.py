@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType, TimestampType
 
 from anabranch.errors import AnabranchError
 from anabranch.log.offset import Offset
 from anabranch.log.storage import Storage
 from anabranch.operators.base import Work
 from anabranch.spark.failures import WORKER_DID_NOT_START, explain_failure
-from anabranch.spark.options import FORMAT, SourceOptions
+from anabranch.spark.options import FORMAT, ArchivedFiles, SourceOptions
 from anabranch.spark.session import Session
 from anabranch.spark.staging import ENVELOPE_DDL, clear, seal, sweep, unseal
 from anabranch.spark.starting import start_in_turn
@@ -89,12 +92,43 @@ class Running:
         return True
 
 
+def _read_once(spark: SparkSession, options: SourceOptions) -> DataFrame:
+    return spark.read.format(FORMAT).options(**options.to_options()).load()
+
+
+def _read_archived(spark: SparkSession, files: ArchivedFiles, options: SourceOptions) -> DataFrame:
+    """The rows of files, and those that are not archived yet."""
+    frame = _read_files(spark, files, cast(StructType, StructType.fromDDL(options.spark_schema)))
+    if options.ends[files.stream][0] <= files.end:
+        return frame
+    return frame.union(_read_once(spark, replace(options, starts={files.stream: files.end})))
+
+
+def _read_files(spark: SparkSession, files: ArchivedFiles, schema: StructType) -> DataFrame:
+    """Rows of files with the columns of a schema; those that are younger than a file are NULL in it."""
+    wanted = StructType(schema.fields)
+    if files.time.lower() not in (name.lower() for name in schema.names):
+        wanted = wanted.add(files.time, TimestampType())
+    reader = spark.read.schema(wanted).options(recursiveFileLookup=True, datetimeRebaseMode="CORRECTED")
+    frame, time = reader.parquet(*files.paths), sf.col(_quoted(files.time))
+    if files.since is not None:
+        frame = frame.where(time >= sf.timestamp_micros(sf.lit(files.since)))
+    if files.until is not None:
+        frame = frame.where(time < sf.timestamp_micros(sf.lit(files.until)))
+    return frame.select(*map(_quoted, schema.names))
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
 class Engine:
     """Spark, as this system uses it."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self._spark = session.spark
+        self._views = threading.Lock()
 
     @property
     def parallelism(self) -> int:
@@ -102,14 +136,23 @@ class Engine:
 
     def read_once(self, options: SourceOptions) -> DataFrame:
         """The operator's answer over what its streams hold, as a DataFrame."""
-        return self._spark.read.format(FORMAT).options(**options.to_options()).load()
+        return _read_once(self._spark, options)
 
-    def sql_once(self, sql: str, views: dict[str, SourceOptions]) -> DataFrame:
-        """A one-time SELECT over views, each the answer of an operator."""
-        for name, options in views.items():
-            self.read_once(options).createOrReplaceTempView(name)
+    def sql_once(
+        self, sql: str, views: dict[str, SourceOptions], files: Mapping[str, ArchivedFiles] | None = None
+    ) -> DataFrame:
+        """A one-time SELECT over views: each is the answer of an operator, and what `files` holds besides."""
+        files = files or {}
+        spark = self.session.for_files if files else self._spark
         try:
-            return self._spark.sql(sql)
+            with self._views:  # others may give other views the same names
+                for name, options in views.items():
+                    if name in files:
+                        frame = _read_archived(spark, files[name], options)
+                    else:
+                        frame = _read_once(spark, options)
+                    frame.createOrReplaceTempView(name)
+                return spark.sql(sql)
         except PySparkException as problem:
             raise explain_failure(problem) from problem
 

@@ -36,6 +36,19 @@ def frame_scratch(catalog: Catalog, operator: Operator) -> str | None:
 
 
 @dataclass(frozen=True)
+class ArchivedFiles:
+    """Files of an archive that Spark reads itself: rows of the times since ≤ t < until, in any order."""
+
+    stream: str
+    time: str
+    paths: list[str]
+    end: int
+    """Rows from here on are not in them."""
+    since: int | None
+    until: int | None
+
+
+@dataclass(frozen=True)
 class SourceOptions:
     """All the source must know; travels through Spark as one JSON text."""
 
@@ -60,6 +73,8 @@ class SourceOptions:
     window_memory_bytes: int = 1 << 30
     ends: dict[str, list[Any]] = field(default_factory=dict)
     """For one-time reads: up to where each stream is read, so that all tasks see the same rows."""
+    starts: dict[str, int] = field(default_factory=dict)
+    """For one-time reads: rows before this one are left out."""
 
     def current_pace(self) -> Pace:
         """How many windows are answered now: what was said last, even while the query runs."""

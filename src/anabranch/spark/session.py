@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import sys
@@ -73,12 +74,15 @@ class Session:
                     _users = 0
                 base = _ours
                 _users += 1
-            self.spark = base.newSession()
+            self.spark = _prepared(base)
         self._closed = False
-        cores = self.spark.sparkContext.defaultParallelism
-        for name, value in {**RUNS_WITH, "spark.sql.shuffle.partitions": str(cores)}.items():
-            self.spark.conf.set(name, value)
-        register(self.spark)
+
+    @functools.cached_property
+    def for_files(self) -> SparkSession:
+        """A session that compiles its plans: what that takes is soon won where Spark reads many rows by itself."""
+        spark = _prepared(self.spark)
+        spark.conf.set("spark.sql.codegen.wholeStage", "true")
+        return spark
 
     @property
     def parallelism(self) -> int:
@@ -108,6 +112,18 @@ class Session:
             if _users <= 0 and _ours is not None:
                 _ours.stop()
                 _ours = None
+
+
+def _prepared(base: SparkSession) -> SparkSession:
+    """A session of our own beside another."""
+    spark = base.newSession()
+    for name, value in {
+        **RUNS_WITH,
+        "spark.sql.shuffle.partitions": str(spark.sparkContext.defaultParallelism),
+    }.items():
+        spark.conf.set(name, value)
+    register(spark)
+    return spark
 
 
 def register(spark: SparkSession) -> None:

@@ -122,7 +122,9 @@ class OnceReader(_Host, DataSourceReader):
         readers = {name: self._reader(name) for name in self._options.streams}
         if self._operator.begins_by_itself:
             return self._plan(self._operator.beginning(self._inputs()), end)
-        return self._plan({name: Offset(reader.first_row()) for name, reader in readers.items()}, end)
+        starts = self._options.starts
+        start = {name: Offset(max(reader.first_row(), starts.get(name, 0))) for name, reader in readers.items()}
+        return self._plan(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         yield from self._run(partition)

@@ -16,6 +16,7 @@ from anabranch import expressions
 from anabranch.errors import AnabranchError, did_you_mean
 from anabranch.operators.archive_question import FRACTION
 from anabranch.schema import StreamSchema
+from anabranch.sql.aggregate_functions import FUNCTIONS, aggregate_name, is_aggregate
 from anabranch.sql.archive_questions import question_of
 from anabranch.sql.archives import ArchiveQuestion, ArchiveUse, refuse_windows, use_of
 from anabranch.sql.columns import Scope, conjuncts, joined, sql_of, without_own_functions
@@ -28,6 +29,9 @@ from anabranch.sql.reducing import NONE_REGISTERED, Registered
 from anabranch.sql.safety import SESSION_NAMES, called, check_tree, spark_text
 from anabranch.sql.sources import Lookup, look_up, stream_name
 from anabranch.sql.tree import Select
+
+_IN_ANY_ORDER = (frozenset(FUNCTIONS.values()) - {"mode"}) | {"bool_and", "bool_or", "every", "some", "any", "count_if"}
+"""Aggregates that are the same however rows are ordered; of several modes one is as good as the other."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,19 @@ class OncePlan:
     def ended(self) -> bool:
         """True if the streams count as ended: what waits for rows to come is answered, too."""
         return self.select.merge is not None
+
+    @property
+    def in_any_order(self) -> bool:
+        """Whether rows may be read in any order: the answer is made of aggregates, and they all give the same."""
+        tree = self.select.tree
+        if not isinstance(tree, exp.Select) or not is_aggregate(tree):
+            return False
+        for node in tree.walk():
+            other_query = isinstance(node, exp.Query) and node is not tree
+            name = aggregate_name(node)
+            if other_query or isinstance(node, exp.Window) or (name is not None and name not in _IN_ANY_ORDER):
+                return False
+        return True
 
     def explain(self) -> dict[str, Any]:
         if self.standing is not None:

@@ -116,7 +116,7 @@ class LocalEngine:
     def answer_schema(self, options: SourceOptions, residual_sql: str) -> pa.Schema:
         raise NeedsSpark(residual_sql)
 
-    def sql_once(self, sql: str, views: Mapping[str, SourceOptions]) -> pa.Table:
+    def sql_once(self, sql: str, views: Mapping[str, SourceOptions], files: Any = None) -> pa.Table:
         raise NeedsSpark(sql)
 
     def stream(self, options: SourceOptions, residual_sql: str | None = None) -> Any:
