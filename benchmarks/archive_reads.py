@@ -187,7 +187,7 @@ def _add_figures(db: Database, prefix: str, reads: list[Read], expected: Totals,
         report.add(f"bytes_beside_what_is_kept_{name}", max(beside), "of the full read", bar=bar)
     best = {name: next(r for r in reads if r.variant == name and r.reduction == HIGHEST) for name in HYBRIDS}
     name = min(best, key=lambda each: best[each].seconds or 0.0)
-    # A full scan is what is fastest for all rows of that archive: the same question with nothing dropped, or plain SQL.
+    # The full scan is the same question with nothing dropped; all rows can be read in other ways, too.
     ways = {
         "reduced by 0": next(r.seconds or 0.0 for r in reads if r.variant == name and r.reduction == 0),
         "without REDUCE BY": timed(db, question(stream_of(prefix, name), name, None), expected, rounds),

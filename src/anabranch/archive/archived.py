@@ -26,7 +26,7 @@ from anabranch.log.storage import Storage
 
 _LOOKS = 4
 """How often rows are looked for whose files went away."""
-_KEPT_RUNS = 3
+_KEPT_RUNS = 6
 """Runs, or what is kept of them, that were just put in order: a scan in slices comes back to them."""
 
 
@@ -57,7 +57,6 @@ class ArchiveReader:
         self._copies: dict[str, dict[int, Run]] = {}
         self._layout: Layout = layout_of(info, time_column, storage)
         self._mutex = threading.RLock()
-        self._whole: OrderedDict[tuple[str, tuple[str, ...]], pa.Table] = OrderedDict()
         self._parts: OrderedDict[tuple[str, str, tuple[str, ...], str | None], _Part] = OrderedDict()
         self.refresh()
 
@@ -154,23 +153,10 @@ class ArchiveReader:
         pieces = []
         for run in self._covering(start, end):
             low, high = max(start, run.first), min(end, run.end)
-            pieces.append(self._whole_run(run, columns).slice(low - run.first, high - low))
+            rows, _ = self._whole_part(Choice(PRIMARY, run, run.blocks), columns, 1.0, None)
+            pieces.append(rows.select(list(columns)).slice(low - run.first, high - low))
         schema = pa.schema([self._schema.field(name) for name in columns])
         return pa.concat_tables(pieces) if pieces else schema.empty_table()
-
-    def _whole_run(self, run: Run, columns: Sequence[str]) -> pa.Table:
-        key = (run.path, tuple(columns))
-        with self._mutex:
-            if key in self._whole:
-                self._whole.move_to_end(key)
-                return self._whole[key]
-        rows = self._blocks(Choice(PRIMARY, run, run.blocks), run.first, run.end, columns)
-        rows = rows.select(list(columns))
-        with self._mutex:
-            self._whole[key] = rows
-            if len(self._whole) > _KEPT_RUNS:
-                self._whole.popitem(last=False)
-        return rows
 
     def _blocks(self, choice: Choice, low: int, high: int, columns: Sequence[str]) -> pa.Table:
         """Rows of blocks in order, with their numbers in a first column."""
