@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ from numpy.typing import NDArray
 
 from anabranch.kernels.compiled import compiled
 from anabranch.kernels.sampling import Lots, blocks_of, lot_of
-from anabranch.kernels.values import frozen
+from anabranch.kernels.values import frozen, one_array
 
 Ints = NDArray[np.int64]
 Places = NDArray[np.int32]
+Width = type[np.int32] | type[np.int64]
 
 
 def deal(drawn: Lots, blocks: int) -> tuple[Places, Ints]:
@@ -45,7 +47,7 @@ def deal_numbers(first: int, count: int, seed: int, blocks: int) -> tuple[Places
 
 
 def dealt(rows: pa.Table, places: Places) -> pa.Table:
-    """Rows at their places; `rows` has one chunk.
+    """Rows at their places.
 
     >>> dealt(pa.table({"a": [7, 8, 9]}), np.array([2, 0, 1], np.int32)).to_pydict()
     {'a': [8, 9, 7]}
@@ -53,21 +55,20 @@ def dealt(rows: pa.Table, places: Places) -> pa.Table:
     order: pa.Array | None = None
     columns = []
     for column in rows.columns:
-        array = column.chunk(0)
-        width = _WIDTHS.get(array.type.bit_width if pa.types.is_primitive(array.type) else 0)
-        if width is not None and array.null_count == 0:
+        width = _WIDTHS.get(column.type.bit_width if pa.types.is_primitive(column.type) else 0)
+        if width is not None and column.null_count == 0:
             # Written to many places but read in order, which is several times as fast as the other way round.
-            values = np.frombuffer(array.buffers()[1], width, len(array), array.offset * np.dtype(width).itemsize)
-            columns.append(pa.Array.from_buffers(array.type, len(array), [None, _scattered(values, places)]))
+            parts = [_values(chunk, width) for chunk in column.chunks]
+            columns.append(pa.Array.from_buffers(column.type, len(column), [None, _scattered(parts, places, width)]))
         else:
             if order is None:
-                numbers = np.arange(len(places))
-                order = pa.Array.from_buffers(pa.int64(), len(places), [None, _scattered(numbers, places)])
-            columns.append(array.take(order))
+                numbers = _scattered([np.arange(len(places))], places, np.int64)
+                order = pa.Array.from_buffers(pa.int64(), len(places), [None, numbers])
+            columns.append(one_array(column).take(order))
     return pa.table(columns, schema=rows.schema)
 
 
-_WIDTHS: dict[int, type[np.int32] | type[np.int64]] = {32: np.int32, 64: np.int64}
+_WIDTHS: dict[int, Width] = {32: np.int32, 64: np.int64}
 
 
 @compiled
@@ -96,10 +97,17 @@ def _placed(block, blocks):  # type: ignore[no-untyped-def]
     return places, starts
 
 
-def _scattered(values: NDArray[Any], places: Places) -> pa.Buffer:
+def _values(chunk: pa.Array, width: Width) -> NDArray[Any]:
+    return np.frombuffer(chunk.buffers()[1], width, len(chunk), chunk.offset * np.dtype(width).itemsize)
+
+
+def _scattered(parts: Sequence[NDArray[Any]], places: Places, width: Width) -> pa.Buffer:
     # Arrow's memory is used again for the next run; fresh memory costs more than filling it.
-    buffer = pa.allocate_buffer(values.nbytes)
-    _scatter(frozen(values), frozen(places), np.frombuffer(buffer, values.dtype))
+    buffer = pa.allocate_buffer(len(places) * np.dtype(width).itemsize)
+    out, at = np.frombuffer(buffer, width), 0
+    for part in parts:
+        _scatter(frozen(part), frozen(places[at : at + len(part)]), out)
+        at += len(part)
     return buffer
 
 

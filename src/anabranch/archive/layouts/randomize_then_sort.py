@@ -33,7 +33,6 @@ class RandomizeThenSort(Layout):
     name: ClassVar[str] = "randomize_then_sort"
 
     def write_run(self, storage: Storage, table: str, rows: pa.Table, numbers: range, rate: float) -> Written:
-        rows = rows.combine_chunks()
         seed, by = self.info.seed, self.info.by
         blocks = max(1, min(self.info.blocks, rows.num_rows // LEAST_ROWS))
         if by is None:
