@@ -117,10 +117,8 @@ class Session:
 def _prepared(base: SparkSession) -> SparkSession:
     """A session of our own beside another."""
     spark = base.newSession()
-    for name, value in {
-        **RUNS_WITH,
-        "spark.sql.shuffle.partitions": str(spark.sparkContext.defaultParallelism),
-    }.items():
+    cores = spark.sparkContext.defaultParallelism
+    for name, value in {**RUNS_WITH, "spark.sql.shuffle.partitions": str(cores)}.items():
         spark.conf.set(name, value)
     register(spark)
     return spark
