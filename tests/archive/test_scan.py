@@ -45,10 +45,12 @@ class PiecesLog(MemoryLog):
         edges = [start, *range((start // self._size + 1) * self._size, end, self._size), end]
         return [super(PiecesLog, self).pieces(a, b)[0] for a, b in itertools.pairwise(edges) if a < b]
 
-    def read_sample(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> pa.Table:
+    def read_sample(
+        self, start: int, end: int, columns: list[str], keep: float, by: str | None = None, again: bool = False
+    ) -> pa.Table:
         self.read_columns |= set(columns)
         self.reads.append((start, end, keep))
-        return super().read_sample(start, end, columns, keep, by)
+        return super().read_sample(start, end, columns, keep, by, again)
 
 
 def log_of(rows: int = 5000, size: int = 700) -> PiecesLog:

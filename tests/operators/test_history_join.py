@@ -208,9 +208,11 @@ class Counted(MemoryLog):
 
     rows = 0
 
-    def read_sample(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> pa.Table:
+    def read_sample(
+        self, start: int, end: int, columns: list[str], keep: float, by: str | None = None, again: bool = False
+    ) -> pa.Table:
         Counted.rows += max(end - start, 0)
-        return super().read_sample(start, end, columns, keep, by)
+        return super().read_sample(start, end, columns, keep, by, again)
 
 
 def test_slices_are_read_once_over_many_batches(monkeypatch: pytest.MonkeyPatch) -> None:

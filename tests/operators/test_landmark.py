@@ -173,7 +173,9 @@ class Drawn(MemoryLog):
     def seed(self) -> int:
         return self.drawn_with
 
-    def read_sample(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> pa.Table:
+    def read_sample(
+        self, start: int, end: int, columns: list[str], keep: float, by: str | None = None, again: bool = False
+    ) -> pa.Table:
         if by is None:
             return super().read_sample(start, end, columns, keep)
         rows = self.read(start, end)

@@ -172,11 +172,18 @@ class ArchiveReader:
 
     # -- reduced reads -----------------------------------------------------------------------------
 
-    def read_sample(self, start: int, end: int, columns: Sequence[str], keep: float, by: str | None = None) -> pa.Table:
-        """Those of the rows start ≤ n < end that a reduced read keeps, with their numbers in a first column."""
-        return self._looking_again(lambda: self._read_sample(start, end, columns, keep, by))
+    def read_sample(
+        self, start: int, end: int, columns: Sequence[str], keep: float, by: str | None = None, again: bool = False
+    ) -> pa.Table:
+        """Those of the rows start ≤ n < end that a reduced read keeps, with their numbers in a first column.
 
-    def _read_sample(self, start: int, end: int, columns: Sequence[str], keep: float, by: str | None) -> pa.Table:
+        `again`: rows of the same files will be wanted soon, so what is decoded of them is held for a while.
+        """
+        return self._looking_again(lambda: self._read_sample(start, end, columns, keep, by, again))
+
+    def _read_sample(
+        self, start: int, end: int, columns: Sequence[str], keep: float, by: str | None, again: bool
+    ) -> pa.Table:
         wanted = list(dict.fromkeys([*columns, *([by] if by is not None else [])]))
         runs = self._covering(start, end)
         parts, taken = [], []
@@ -184,7 +191,7 @@ class ArchiveReader:
             choice = self._choose(run, keep, by)
             taken.append(choice.table)
             if choice.blocks:
-                parts.append(self._kept(choice, max(start, run.first), min(end, run.end), wanted, keep, by))
+                parts.append(self._kept(choice, max(start, run.first), min(end, run.end), wanted, keep, by, again))
         if self._layout.name == "on_read_modify" and by is None and keep < 1 and runs:
             self._mark(runs, taken, keep)
         schema = pa.schema([self._schema.field(name) for name in (ROW, *columns)])
@@ -196,10 +203,10 @@ class ArchiveReader:
         return self._layout.choose(run, keep, by, self._copies)
 
     def _kept(
-        self, choice: Choice, low: int, high: int, columns: Sequence[str], keep: float, by: str | None
+        self, choice: Choice, low: int, high: int, columns: Sequence[str], keep: float, by: str | None, again: bool
     ) -> pa.Table:
         some = low > choice.run.first or high < choice.run.end
-        if some and not self._layout.in_order(choice.table):
+        if (some or again) and not self._layout.in_order(choice.table):
             rows, drawn = self._whole_part(choice, columns, keep, by)
         else:
             rows = self._blocks(choice, low, high, columns)

@@ -176,14 +176,19 @@ class HistoryReader(StreamReader):
                 self.refresh()
         raise AssertionError("unreachable")
 
-    def read_sample(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> pa.Table:
-        """Those of the rows start ≤ n < end that a reduced read keeps, with their numbers in a first column."""
+    def read_sample(
+        self, start: int, end: int, columns: list[str], keep: float, by: str | None = None, again: bool = False
+    ) -> pa.Table:
+        """Those of the rows start ≤ n < end that a reduced read keeps, with their numbers in a first column.
+
+        `again`: rows of the same files will be wanted soon.
+        """
         archive = self._cheapest(start, end, columns, keep, by)
         if archive is None:
             return self._sample_of_log(start, end, columns, keep, by)
         middle = min(max(start, archive.end), end)
         before = archive.first if start < archive.first else start
-        parts = [archive.read_sample(before, middle, columns, keep, by)]
+        parts = [archive.read_sample(before, middle, columns, keep, by, again)]
         if start < before:  # older rows, in another archive or gone
             parts.insert(0, self._sample_of_log(start, before, columns, keep, by))
         if middle < end:

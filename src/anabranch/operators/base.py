@@ -91,10 +91,12 @@ class HistoryLog(LogReader, Protocol):
         """What the lots of reduced reads are drawn with, see `kernels.sampling`."""
         ...
 
-    def read_sample(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> pa.Table:
+    def read_sample(
+        self, start: int, end: int, columns: list[str], keep: float, by: str | None = None, again: bool = False
+    ) -> pa.Table:
         """Those of the rows start ≤ n < end that a reduced read keeps, with their numbers in a first column `_row`.
 
-        `by`: whole keys of a column are kept, not rows.
+        `by`: whole keys of a column are kept, not rows. `again`: rows of the same files will be wanted soon.
         """
         ...
 

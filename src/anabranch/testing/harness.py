@@ -258,8 +258,10 @@ class _Guarded:
     def seed(self) -> int:
         return self._history.seed
 
-    def read_sample(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> pa.Table:
-        return self._history.read_sample(start, end, columns, keep, by)
+    def read_sample(
+        self, start: int, end: int, columns: list[str], keep: float, by: str | None = None, again: bool = False
+    ) -> pa.Table:
+        return self._history.read_sample(start, end, columns, keep, by, again)
 
     def sample_bytes(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> int:
         return self._history.sample_bytes(start, end, columns, keep, by)

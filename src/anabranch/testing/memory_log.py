@@ -80,7 +80,9 @@ class MemoryLog:
     def seed(self) -> int:
         return 0
 
-    def read_sample(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> pa.Table:
+    def read_sample(
+        self, start: int, end: int, columns: list[str], keep: float, by: str | None = None, again: bool = False
+    ) -> pa.Table:
         rows = self._table.slice(start, max(end - start, 0))
         drawn = lots_between(start, start + rows.num_rows, self.seed) if by is None else key_lots(rows.column(by), 0)
         numbers = pa.array(np.arange(start, start + rows.num_rows))

@@ -55,7 +55,7 @@ class PastReader:
 
     def read(self, start: int, end: int, keep: float, since: int) -> PastRows:
         program = self._program
-        table = self._log.read_sample(start, end, program.reads, keep, program.by)
+        table = self._log.read_sample(start, end, program.reads, keep, program.by, again=True)
         self._work.rows_read += table.num_rows
         self._work.bytes_read += table.nbytes
         times = integers(table.column(self._log.time_column))
