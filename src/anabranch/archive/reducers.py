@@ -118,13 +118,15 @@ class Load(Reducer):
     What is read falls fast and grows slowly (as the windows of TCP do: V. Jacobson, 1988). Between falling
     and growing lies a band of lags where nothing changes, and while a backlog shrinks nothing is taken away, since what
     was read before still works its way through. It grows in steps: a join that wants more than it has reads its
-    portions anew.
+    portions anew, and rows that wait for that alone do not make it take the step back.
     """
 
     LEAST: ClassVar[float] = 0.001
     GROWTH: ClassVar[float] = 1.5
     CALM: ClassVar[int] = 16
     """So many times in a row nothing must have waited for long before more is read."""
+    SETTLES: ClassVar[int] = 3
+    """So many times after it grew, twice as much lag is borne."""
     BUSY_DISK: ClassVar[float] = 0.9
     SHRINKS: ClassVar[float] = 0.9
     """A backlog shrinks if it is at most this part of what it was."""
@@ -135,21 +137,25 @@ class Load(Reducer):
         self.keep = 1.0
         self._lag = 0.0
         self._calm = 0
+        self._settling = 0
 
     def reduce(self, seen: Seen) -> float:
         pressure, growing = seen.lag / self.target_lag, seen.lag > self._lag
         shrinking = seen.lag < self.SHRINKS * self._lag
         self._lag = seen.lag
-        self._calm = self._calm + 1 if pressure < 0.25 else 0
+        self._calm = self._calm + 1 if pressure < 1 / 3 else 0
+        if self._settling:
+            self._settling -= 1
+            pressure /= 2
         busy = seen.disk_wait >= self.BUSY_DISK and pressure > 0.25
         if pressure > 1 and not shrinking:
             self.keep /= 2
-        elif (pressure > 0.5 and growing) or (busy and not shrinking):
+        elif (pressure > 0.6 and growing) or (busy and not shrinking):
             # Soon enough that the target itself is seldom passed.
             self.keep /= 1.5
         elif self._calm >= self.CALM:
             self.keep *= self.GROWTH
-            self._calm = 0
+            self._calm, self._settling = 0, self.SETTLES
         self.keep = min(max(self.keep, self.LEAST), 1.0)
         return 1.0 - self.keep
 
