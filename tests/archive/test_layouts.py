@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from anabranch.archive.archived import ArchiveReader
 from anabranch.archive.declaration import ROW
@@ -459,3 +460,30 @@ def test_lots_are_of_the_stream_not_of_an_archive(live: Callable[..., Life]) -> 
     assert life.reader().seed == SEED
     assert life.reader("plain").read_sample(0, 10, ["k"], 0.5).schema.names == [ROW, "k"]
     assert isinstance(life.reader().read(0, 10), pa.Table)
+
+
+def test_a_copy_that_is_dropped_during_a_look_is_not_there(
+    live: Callable[..., Life], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A vacuumer drops it while somebody else reads its log."""
+    life = live("modify")
+    life.push(2000)
+    life.archivers["modify"].append()
+    life.reader("modify").read_sample(0, life.end, ["v"], 0.5)
+    life.archivers["modify"].vacuum(0)
+    (archive,) = life.reader("modify").archives
+    assert COPY in archive.tables()
+    copy = archive.storage.child(COPY)
+    look = DeltaTable.transaction_version
+
+    def dropped(table: DeltaTable, application: str) -> int | None:
+        if copy.exists():
+            copy.delete_all()
+        return look(table, application)
+
+    archive.tables()[COPY]._seen = None
+    archive.tables()[COPY]._delta = None
+    monkeypatch.setattr(DeltaTable, "transaction_version", dropped)
+    archive.refresh()
+    assert COPY not in archive.tables()
+    assert archive.read_sample(0, life.end, ["v"], 0.5).equals(life.sample(0, life.end, ["v"], 0.5))

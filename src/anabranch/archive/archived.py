@@ -18,7 +18,7 @@ from anabranch.archive.layouts import COPY, PRIMARY, Choice, Layout, layout_of
 from anabranch.archive.marks import mark
 from anabranch.archive.runs import Run
 from anabranch.archive.table import RunTable
-from anabranch.errors import StreamError
+from anabranch.errors import DataError, StreamError
 from anabranch.kernels.sampling import Lots, kept, key_lots, lots
 from anabranch.kernels.values import integers
 from anabranch.log.offset import Piece
@@ -75,7 +75,14 @@ class ArchiveReader:
                     if not table.exists():
                         continue
                     self._tables[name] = table
-                table.refresh()
+                try:
+                    table.refresh()
+                except DataError:
+                    if name == PRIMARY:
+                        raise
+                    del self._tables[name]  # a copy that is made anew just now
+                    self._copies.pop(name, None)
+                    continue
                 if name != PRIMARY:
                     self._copies[name] = {run.first: run for run in table.runs}
             for gone in self._copies.keys() - set(self._layout.tables()):

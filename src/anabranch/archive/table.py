@@ -78,7 +78,7 @@ class RunTable:
 
     def _load(self) -> DeltaTable:
         from deltalake import DeltaTable
-        from deltalake.exceptions import TableNotFoundError
+        from deltalake.exceptions import DeltaError
 
         made = self._log.made(_FIRST_COMMIT)
         if made != self._made:  # another table by now: a copy may be dropped and made anew
@@ -88,15 +88,20 @@ class RunTable:
                 self._delta = DeltaTable(self.storage.address)
             else:
                 self._delta.update_incremental()
-        except TableNotFoundError:
+            actions = pa.table(self._delta.get_add_actions(flatten=True))
+            end = self._delta.transaction_version(APPLICATION)
+        except DeltaError:
+            self._delta = None
+            if made and self._log.made(_FIRST_COMMIT) == made:
+                raise
+            # It is not there, or was dropped during the look.
             raise DataError(
                 "ARCHIVE_NOT_FOUND", f"there is no Delta table in {self.storage.path}", hint="DROP ARCHIVE it"
             ) from None
-        actions = pa.table(self._delta.get_add_actions(flatten=True))
         columns = [actions.column(name).to_pylist() for name in ("path", "size_bytes", "num_records")]
         found = (parse_run(unquote(path), size, records or 0) for path, size, records in zip(*columns, strict=True))
         self._runs = in_order(run for run in found if run is not None)
-        self._end = self._delta.transaction_version(APPLICATION)
+        self._end = end
         return self._delta
 
     @property
