@@ -15,4 +15,4 @@ def test_archives_survive_kill_minus_9_of_who_writes_compacts_and_vacuums_them(t
     counted = archive_chaos.run(rounds=8, seed=2026, place=tmp_path)
     assert counted["rows"] > 0
     assert counted["logged"] < counted["rows"]
-    assert counted["versions"] > 50
+    assert counted["versions"] > 20
