@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,8 @@ from anabranch import statements
 from anabranch.kernels.sampling import kept, lots_between
 from anabranch.queries.archived_files import archived_files
 from anabranch.schema import TIME_TYPE, StreamSchema
-from anabranch.sql.once import plan_once
+from anabranch.spark.options import ArchivedFiles
+from anabranch.sql.once import OncePlan, plan_once
 from anabranch.sql.parser import parse
 from anabranch.sql.statements import SelectOnce
 
@@ -166,12 +168,13 @@ IN_FULL = (
     "SELECT i8, count(*), avg(i64), stddev(i32) FROM {table} WHERE i16 > 10 AND s LIKE 'a%' GROUP BY i8 ORDER BY i8",
     "SELECT count(*), sum(t.i32) FROM {table} t JOIN other o ON o.i32 = t.i32",
 )
+NOT_ARCHIVED_YET = "ARCHIVE s BETWEEN TIMESTAMP '2026-01-01 00:00:59' AND TIMESTAMP '2026-01-01 00:10:00'"
 TABLES = (
     "s",
     "ARCHIVE s",
     "ARCHIVE dealt ON s",
     "ARCHIVE s BETWEEN TIMESTAMP '2026-01-01 00:00:10' AND TIMESTAMP '2026-01-01 00:00:35.5'",
-    "ARCHIVE s BETWEEN TIMESTAMP '2026-01-01 00:00:59' AND TIMESTAMP '2026-01-01 00:10:00'",
+    NOT_ARCHIVED_YET,
 )
 
 
@@ -199,12 +202,18 @@ def rows_of_all_types(first: int, rows: int) -> pa.Table:
 
 
 def test_what_is_added_up_in_full_is_read_by_spark_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[bool] = []
+
+    def found(plan: OncePlan, history: Any) -> dict[str, ArchivedFiles]:
+        files = archived_files(plan, history)
+        used.append(bool(files))
+        return files
+
     def both(sql: str) -> list[pa.Table]:
         answers = []
-        for find in (archived_files, lambda plan, history: {}):
+        for find in (lambda plan, history: {}, found):
             monkeypatch.setattr(statements, "archived_files", find)
             answers.append(db.sql(sql).table())
-        monkeypatch.setattr(statements, "archived_files", archived_files)
         return answers
 
     settings = {**SETTINGS, "segment_bytes": 20_000}
@@ -222,21 +231,25 @@ def test_what_is_added_up_in_full_is_read_by_spark_itself(tmp_path: Path, monkey
                     db.archive("s", name).append()
         assert db.reader("s").first_logged_row() > 0, "some rows are only in archives"
         for table in TABLES:
+            used.clear()
             for sql in IN_FULL:
-                by_spark, by_us = both(sql.format(table=table))
+                by_us, by_spark = both(sql.format(table=table))
                 assert by_spark.equals(by_us), sql.format(table=table)
-        assert both("SELECT count(*) AS n FROM s")[0].to_pylist() == [{"n": 600}]
+            assert used == [table != NOT_ARCHIVED_YET] * len(IN_FULL)
+        for answer in both("SELECT count(*) AS n FROM s"):
+            assert answer.to_pylist() == [{"n": 600}]
 
         # A column that is younger than the files.
         db.sql("ALTER STREAM s ADD COLUMN later INT")
-        assert both("SELECT count(*) AS n, count(later) AS m FROM ARCHIVE s")[0].to_pylist() == [{"n": 600, "m": 0}]
+        for answer in both("SELECT count(*) AS n, count(later) AS m FROM ARCHIVE s"):
+            assert answer.to_pylist() == [{"n": 600, "m": 0}]
 
         # A file that goes away between the look and the read.
-        def gone(plan: object, history: object) -> object:
-            found = archived_files(plan, history)  # type: ignore[arg-type]
-            for files in found.values():
-                files.paths.append(f"{files.paths[0]}-gone")
-            return found
+        def gone(plan: OncePlan, history: Any) -> dict[str, ArchivedFiles]:
+            files = archived_files(plan, history)
+            for each in files.values():
+                each.paths.append(f"{each.paths[0]}-gone")
+            return files
 
         monkeypatch.setattr(statements, "archived_files", gone)
         assert db.sql("SELECT count(*) AS n FROM s").table().to_pylist() == [{"n": 600}]
