@@ -621,9 +621,18 @@ STANDING = [
         "Hint: leave the hint out",
     ),
     (
-        f"SELECT exit, count(*) AS n FROM cars {SINCE} GROUP BY exit HAVING n > 1 {EVERY}",
-        "NOT_IN_THE_LANGUAGE (line 1, column 81) a query with SINCE answers every group. Hint: make it a "
-        "stream with CREATE STREAM … AS SELECT …, and filter the rows of that",
+        f"SELECT exit, count(*) AS n FROM cars {SINCE} REDUCE BY uniform(0.4) GROUP BY exit HAVING n > 1 {EVERY}",
+        "NOT_ON_REDUCED_DATA (line 1, column 104) HAVING would choose groups by their estimates, and the bounds of "
+        "those would not hold. Hint: make it a stream with CREATE STREAM … AS SELECT …, and filter the rows of that",
+    ),
+    (
+        f"SELECT exit FROM cars {SINCE} GROUP BY exit HAVING median(speed) > 1 {EVERY}",
+        "AGGREGATE_NOT_AVAILABLE (line 1, column 73) median() cannot be kept up from the past on. Hint: aggregate "
+        "windows with WINDOW = INTERVAL …; what can be: count, sum, avg, min and max",
+    ),
+    (
+        f"SELECT exit FROM cars {SINCE} GROUP BY exit HAVING count(*) + 1 {EVERY}",
+        "CONDITION_NOT_BOOLEAN (line 1, column 84) the condition `count(*)` + 1 is BIGINT, it must be BOOLEAN",
     ),
     (
         f"SELECT exit, count(*) AS n FROM cars {SINCE} GROUP BY exit ORDER BY n {EVERY}",
@@ -681,10 +690,14 @@ STANDING = [
         "Hint: aggregate windows with WINDOW = INTERVAL …; what can be: count, sum, avg, min and max",
     ),
     (
-        f"SELECT sum(speed) / count(*) AS v FROM cars {SINCE} {EVERY}",
-        "NOT_IN_THE_LANGUAGE (line 1, column 8) sum(speed) / count(*) is computed from aggregates, which "
-        "are answered as they are. Hint: select the aggregates by themselves, or aggregate windows with "
-        "WINDOW = INTERVAL …",
+        f"SELECT sum(speed) / count(*) AS v FROM cars {SINCE} REDUCE BY uniform(0.4) {EVERY}",
+        "NOT_ON_REDUCED_DATA (line 1, column 8) sum(speed) / count(*) is computed from aggregates, and those alone "
+        "have bounds. Hint: select the aggregates by themselves, or aggregate windows with WINDOW = INTERVAL …",
+    ),
+    (
+        f"SELECT plate || 'x' AS v, count(*) AS n FROM cars {SINCE} {EVERY}",
+        'COLUMN_NOT_GROUPED (line 1, column 8) column "plate" has many values in a group. Hint: add plate to GROUP '
+        "BY, or put it in an aggregate such as max()",
     ),
     (
         f"SELECT count(*) AS _time FROM cars {SINCE} {EVERY}",
@@ -872,10 +885,9 @@ STANDING = [
         "be: count, sum, avg, min and max",
     ),
     (
-        f"SELECT count(*) / 2 AS n {COMMUTERS} {ON} {EVERY}",
-        "NOT_IN_THE_LANGUAGE (line 1, column 8) count(*) / 2 is computed from aggregates, which are "
-        "answered as they are. Hint: select the aggregates by themselves, or make it a stream with CREATE "
-        "STREAM … AS SELECT …, and aggregate the windows of that",
+        f"SELECT exit, count(*) AS n {COMMUTERS} REDUCE BY by_key(plate, 0.5) {ON} GROUP BY exit HAVING n > 1 {EVERY}",
+        "NOT_ON_REDUCED_DATA (line 1, column 169) HAVING would choose groups by their estimates, and the bounds of "
+        "those would not hold. Hint: make it a stream with CREATE STREAM … AS SELECT …, and filter the rows of that",
     ),
     (
         f"SELECT upper(plate) AS p, count(*) AS n {COMMUTERS} {ON} GROUP BY p {EVERY}",

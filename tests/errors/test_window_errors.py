@@ -130,16 +130,28 @@ CALLS = [
     (
         "collect_list(saddr)",
         "AGGREGATE_NOT_AVAILABLE (line 1, column 8) collect_list() cannot be computed over windows. Hint: there are: "
-        "approx_count_distinct, approx_median, approx_percentile, avg, count, max, median, min, mode, percentile, "
-        "percentile_cont, percentile_disc, stddev, stddev_pop, sum, var_pop, variance",
+        "approx_count_distinct, approx_median, approx_percentile, avg, count, count_if, max, median, min, mode, "
+        "percentile, percentile_cont, percentile_disc, stddev, stddev_pop, sum, var_pop, variance",
     ),
     (
         "median(saddr)",
         "AGGREGATE_TYPE_MISMATCH (line 1, column 15) median of STRING was asked for, it needs a number",
     ),
     (
-        "median(length) FILTER (WHERE id > 1)",
-        "NOT_IN_THE_LANGUAGE (line 1, column 8) FILTER is not available. Hint: write sum(CASE WHEN … THEN … END)",
+        "sum(*) FILTER (WHERE id > 1)",
+        "FUNCTION_ARGUMENTS (line 1, column 8) sum(*) means nothing. Hint: name a column",
+    ),
+    (
+        "count(*) FILTER (WHERE max(id) > 1)",
+        "AGGREGATE_MISPLACED (line 1, column 31) an aggregate cannot hold another",
+    ),
+    (
+        "max(id) + abs(id) FILTER (WHERE id > 1)",
+        "NOT_IN_THE_LANGUAGE (line 1, column 18) FILTER is for aggregates. Hint: write CASE WHEN … END",
+    ),
+    (
+        "count_if(id > 1, id > 2)",
+        "FUNCTION_ARGUMENTS (line 1, column 8) count_if() takes one argument",
     ),
     (
         "median(count(DISTINCT id))",

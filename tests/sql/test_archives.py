@@ -556,7 +556,7 @@ def test_the_periods_of_a_join_with_the_past_are_windows() -> None:
     )
     operator = plan.operator
     assert isinstance(operator, HistoryJoinAggregate)
-    assert operator.columns == (("window_start", "window_start"), ("until", "window_end"), ("seen", "sum_1"))
+    assert operator.columns == (("window_start", "window_start"), ("until", "window_end"), ("seen", "`sum(_matches)`"))
     assert (operator.time, plan.time) == ("until", "until")
     assert plan.schema is not None
     assert plan.schema.names == ["window_start", "until", "seen"]

@@ -68,6 +68,29 @@ def test_aggregates_since_a_time(db: SparklessDatabase) -> None:
     assert found == expected
 
 
+def test_what_is_computed_from_aggregates_since_a_time(db: SparklessDatabase) -> None:
+    """The increase of Query 1: what came in at one exit less what left at the other, once that is worth telling."""
+    found = answers(
+        db,
+        "SELECT count(*) FILTER (WHERE exit = 0) - count_if(exit = 1) AS more, sum(speed) / count(*) AS v, "
+        "'cars' AS what FROM cars SINCE TIMESTAMP '2026-11-03' HAVING sum(speed) FILTER (WHERE exit = 0) > 300 "
+        "EMIT EVERY INTERVAL 7 HOURS",
+    )
+    expected = []
+    period, zero = 7 * HOUR, dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    end = zero + ((BEGIN + 2 * DAY - zero) // period + 1) * period
+    while end <= CARS[-1].at:
+        since = [c for c in CARS if BEGIN + 2 * DAY <= c.at < end]
+        if sum(c.speed for c in since if c.exit == 0) > 300:
+            more = sum(c.exit == 0 for c in since) - sum(c.exit == 1 for c in since)
+            mean = pytest.approx(sum(c.speed for c in since) / len(since))
+            expected.append({"more": more, "v": mean, "what": "cars", "_time": end})
+        end += period
+    assert {row["more"] for row in expected} == {0, 1}
+    assert 0 < len(expected) < (CARS[-1].at - CARS[8].at) // period
+    assert found == expected
+
+
 @pytest.mark.parametrize("match", ["EACH", "ANY"])
 def test_rows_that_were_seen_before(db: SparklessDatabase, match: str) -> None:
     found = answers(db, f"SELECT c.plate AS p, at, _portions, _matches {JOIN} IN {match} {ON} WHERE exit = 1")
@@ -84,8 +107,8 @@ def test_rows_that_were_seen_before(db: SparklessDatabase, match: str) -> None:
 def test_aggregates_of_rows_that_were_seen_before(db: SparklessDatabase) -> None:
     found = answers(
         db,
-        f"SELECT window_end AS day, exit, count(*) AS n, sum(_matches) AS s {JOIN} IN ANY {ON} GROUP BY exit "
-        "EMIT EVERY INTERVAL 1 DAY",
+        f"SELECT window_end AS day, exit, count(*) AS n, sum(_matches) AS s, sum(_matches) / count(*) AS each {JOIN} "
+        f"IN ANY {ON} GROUP BY exit HAVING s > 2 OR exit = 1 EMIT EVERY INTERVAL 1 DAY",
     )
     totals: dict[tuple[dt.datetime, int], list[int]] = defaultdict(lambda: [0, 0])
     for car in CARS:
@@ -94,7 +117,12 @@ def test_aggregates_of_rows_that_were_seen_before(db: SparklessDatabase) -> None
         if seen and end <= CARS[-1].at:
             totals[end, car.exit][0] += 1
             totals[end, car.exit][1] += seen
-    assert found == [{"day": day, "exit": way, "n": n, "s": s} for (day, way), (n, s) in sorted(totals.items())]
+    assert found == [
+        {"day": day, "exit": way, "n": n, "s": s, "each": s / n}
+        for (day, way), (n, s) in sorted(totals.items())
+        if s > 2 or way == 1
+    ]
+    assert 0 < len(found) < len(totals)
 
 
 def test_a_question_that_leaves_nothing_out_is_exact(db: SparklessDatabase) -> None:

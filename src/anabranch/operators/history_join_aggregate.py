@@ -34,8 +34,9 @@ class HistoryJoinAggregate(Operator):
     """Aggregates of what `join` finds, per period of `every` (µs) and group.
 
     `keys` are (name, SQL), `aggregates` (name, function, SQL of the argument or None), both over the live columns,
-    _portions and _matches; `columns` are the answer's (name, name of a key or aggregate, window_start, window_end
-    or _time). With a reducer each aggregate x has x_low and x_high beside it, which hold with `confidence`.
+    _portions and _matches; `columns` are the answer's (name, SQL over keys, aggregates, window_start, window_end and
+    _time), and `having` is over the same. With a reducer each column is a key or aggregate, and x has x_low and x_high
+    beside it, which hold with `confidence`.
     """
 
     kind: ClassVar[str] = "history_join_aggregate"
@@ -48,6 +49,7 @@ class HistoryJoinAggregate(Operator):
     columns: tuple[tuple[str, str], ...]
     time: str
     confidence: float = 0.95
+    having: str | None = None
 
     def __post_init__(self) -> None:
         if self.every <= 0:
@@ -208,6 +210,7 @@ class HistoryJoinAggregate(Operator):
             "keys": dict(self.keys),
             "aggregates": {name: f"{function} of {sql or '*'}" for name, function, sql in self.aggregates},
             **bounds,
+            "having": self.having,
             "columns": dict(self.columns),
             "time": self.time,
             "keeps": {"what": keeps.what, "bound": keeps.bound},
@@ -228,7 +231,7 @@ def _exact(operator: HistoryJoinAggregate, source: pa.Schema, time_column: str) 
         aggregates=operator.aggregates,
         columns=with_time(operator.columns, operator.time),
         where=None,
-        having=None,
+        having=operator.having,
         order=(),
         limit=None,
         identity=repr(operator),

@@ -42,9 +42,9 @@ class Landmark(Operator):
     """Aggregates of the rows of `stream` from `since` (µs) on, per group, at each multiple of `every` after that.
 
     `keys` are (name, SQL), `aggregates` (name, function, SQL of the argument or None), `columns` the answer's
-    (name, name of a key or aggregate, or _time). Only rows before `until` count, and the last answer is the first
-    that is not before it. With a `reducer`, part of the rows before number `live_from` is read, and each aggregate
-    x has x_low and x_high beside it, which hold with `confidence`.
+    (name, SQL over keys, aggregates and _time), and `having` is over the same. Only rows before `until` count, and the
+    last answer is the first that is not before it. With a `reducer`, part of the rows before number `live_from` is
+    read; then each column is a key or aggregate, and x has x_low and x_high beside it, which hold with `confidence`.
     """
 
     kind: ClassVar[str] = "landmark"
@@ -64,6 +64,7 @@ class Landmark(Operator):
     reducer: tuple[str, tuple[Any, ...]] | None = None
     live_from: int = 0
     confidence: float = 0.95
+    having: str | None = None
 
     def __post_init__(self) -> None:
         if self.every <= 0:
@@ -232,6 +233,7 @@ class Landmark(Operator):
             "filter": self.filter,
             "keys": dict(self.keys),
             "aggregates": {name: f"{function} of {sql or '*'}" for name, function, sql in self.aggregates},
+            "having": self.having,
             "columns": dict(self.columns),
             "time": self.time,
         }
@@ -253,7 +255,7 @@ def _exact(operator: Landmark, source: pa.Schema, time_column: str) -> Program:
         aggregates=operator.aggregates,
         columns=with_time(operator.columns, operator.time),
         where=operator.filter,
-        having=None,
+        having=operator.having,
         order=(),
         limit=None,
         identity=repr(operator),

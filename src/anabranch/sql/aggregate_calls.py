@@ -2,7 +2,7 @@
 
 The operator knows a function with its constants, such as `percentile(0.95)`, and one argument.
 Here the many ways to write that are read: `percentile(x, 0.95)`, `quantile(x, 0.95)`,
-`percentile_cont(0.95) WITHIN GROUP (ORDER BY x)`, `count(DISTINCT x)`.
+`percentile_cont(0.95) WITHIN GROUP (ORDER BY x)`, `count(DISTINCT x)`, `sum(x) FILTER (WHERE y > 1)`.
 """
 
 from __future__ import annotations
@@ -45,6 +45,20 @@ def read_call(select: Select, node: exp.Expr) -> Call:
     return _Reader(select, node, name).read()
 
 
+def without_filter(node: exp.Filter) -> exp.Expr:
+    """The aggregate over a CASE that is NULL where the condition of FILTER does not hold: aggregates skip NULL."""
+    call: exp.Expr = node.this.copy()
+    inner = call.this if isinstance(call, exp.WithinGroup) else call
+    keys = call.expression.expressions if isinstance(call, exp.WithinGroup) else []
+    distinct = [value for each in inner.expressions if isinstance(each, exp.Distinct) for value in each.expressions]
+    for value in [*(key.this for key in keys), *distinct, *inner.expressions][:1]:
+        if isinstance(value, exp.Star) and aggregate_name(call) != "count":
+            break  # means nothing, with FILTER or without
+        counted = exp.Literal.number(1) if isinstance(value, exp.Star) else value.copy()
+        value.replace(exp.Case(ifs=[exp.If(this=node.expression.this.copy(), true=counted)]))
+    return call
+
+
 @dataclass(frozen=True)
 class _Reader:
     select: Select
@@ -76,6 +90,11 @@ class _Reader:
         if self.name == "count" and isinstance(argument, exp.Star | exp.Literal):
             return Call("count", None, "count(*)")
         return Call(self.name, argument, f"{self.name}({{}})")
+
+    def _count_if(self, arguments: list[exp.Expr]) -> Call:
+        only = self._of_one(arguments)
+        holds = exp.Case(ifs=[exp.If(this=arguments[0].copy(), true=exp.Literal.number(1))])
+        return Call("count", holds, only.pattern)
 
     def _with_share(self, arguments: list[exp.Expr]) -> Call:
         if len(arguments) == 3 and self.name == "approx_percentile":
@@ -193,6 +212,7 @@ class _Reader:
 
 
 _FORMS: dict[str, Callable[[_Reader, list[exp.Expr]], Call]] = {
+    "count_if": _Reader._count_if,
     "percentile": _Reader._with_share,
     "approx_percentile": _Reader._with_share,
     "percentile_cont": _Reader._only_within_group,

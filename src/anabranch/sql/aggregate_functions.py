@@ -13,6 +13,7 @@ from anabranch.sql.safety import called
 
 FUNCTIONS: dict[str, str] = {
     "count": "count",
+    "count_if": "count_if",
     "sum": "sum",
     "min": "min",
     "max": "max",
@@ -49,7 +50,7 @@ APPROXIMATE_WITH_HISTOGRAM = ("approx_percentile",)
 
 _OTHER = """
 any any_value approx_top_k array_agg bit_and bit_or bit_xor
-bitmap_and_agg bitmap_construct_agg bitmap_or_agg bool_and bool_or collect_list collect_set corr count_if
+bitmap_and_agg bitmap_construct_agg bitmap_or_agg bool_and bool_or collect_list collect_set corr
 count_min_sketch covar_pop covar_samp every first first_value grouping grouping_id histogram_numeric
 hll_sketch_agg hll_union_agg kurtosis last last_value listagg max_by min_by
 regr_avgx regr_avgy regr_count regr_intercept regr_r2

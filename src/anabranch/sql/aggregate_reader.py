@@ -11,7 +11,7 @@ from sqlglot import exp
 from anabranch.errors import AnabranchError
 from anabranch.operators.aggregates import aggregate
 from anabranch.schema import ARRIVAL_COLUMN, TIME_TYPE
-from anabranch.sql.aggregate_calls import read_call
+from anabranch.sql.aggregate_calls import read_call, without_filter
 from anabranch.sql.aggregate_functions import aggregate_name
 from anabranch.sql.columns import WINDOW_COLUMNS, Scope, column, in_parentheses, sql_of, window_column
 from anabranch.sql.group_by import Groups, checked, free_name, read_groups, same_call
@@ -72,6 +72,10 @@ class AggregateReader:
             raise self._error("SYNTAX_ERROR", "the names of the select list refer to each other", node)
         if known and isinstance(node, exp.Column) and not node.table and node.name.lower() in known:
             return in_parentheses(known[node.name.lower()])
+        if isinstance(node, exp.Filter):
+            if aggregate_name(node.this) is None:
+                raise self._error("NOT_IN_THE_LANGUAGE", "FILTER is for aggregates", node, hint="write CASE WHEN … END")
+            node = without_filter(node)
         window_name = self._as_window(node)
         if window_name is not None:
             return column(window_name)
@@ -84,10 +88,6 @@ class AggregateReader:
             if not node.table and node.name.lower() in aliases:
                 return exp.Paren(this=self.rewrite(aliases[node.name.lower()], {}, None, depth + 1))
             raise self._not_grouped(node)
-        if isinstance(node, exp.Filter):
-            raise self._error(
-                "NOT_IN_THE_LANGUAGE", "FILTER is not available", node, hint="write sum(CASE WHEN … THEN … END)"
-            )
         copy = node.copy()
         for part, original in zip(_children(copy), _children(node), strict=True):
             part.replace(self.rewrite(original, aliases, known, depth))

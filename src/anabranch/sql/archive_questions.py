@@ -18,7 +18,7 @@ from anabranch.sql.history_answers import (
     HistoryScope,
     check_answer_names,
     no_bounds,
-    read_aggregates,
+    read_estimates,
 )
 from anabranch.sql.reducing import Registered, reducer_in
 from anabranch.sql.sources import KEYWORDS, Lookup, look_up, stream_name
@@ -83,7 +83,7 @@ def _plan(
         reducer = None
     _refuse_both(select, archive, reducer)
     instead = f"read in full: leave {_said(select)} out"
-    read = read_aggregates(scope, tree, instead, reduced=True, distinct=True)
+    read = read_estimates(scope, tree, instead, distinct=True)
     check_answer_names(scope, read.outputs, timed=False)
     return ArchiveQuestion(
         stream=scope.stream,
@@ -110,10 +110,11 @@ def _said(select: Select) -> str:
 def _order(scope: HistoryScope, tree: exp.Select, read: Aggregates) -> tuple[tuple[str, bool, bool], ...]:
     """ORDER BY over the columns of the answer."""
     by_name = {out.name.lower(): out.value for out in read.outputs}
+    shown = {out.value.unnest().name: out.name for out in reversed(read.outputs)}
     found: list[tuple[str, bool, bool]] = []
     for key in orderings(scope, tree, read.outputs, lambda each: read.reader.rewrite(each, {}, by_name)):
         value = key.value.unnest()
-        name = read.shown.get(value.name) if isinstance(value, exp.Column) else None
+        name = shown.get(value.name) if isinstance(value, exp.Column) else None
         if name is None:
             raise scope.select.error(
                 "NOT_ON_REDUCED_DATA",

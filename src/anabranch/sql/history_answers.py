@@ -1,8 +1,8 @@
-"""Aggregates over history: each column of the answer is a key or an aggregate, and reduced data adds bounds to it."""
+"""Aggregates over history: from all rows like those of windows; from part of them each has bounds and stands alone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -24,7 +24,7 @@ from anabranch.sql.tree import Select
 BOUNDS = ("_low", "_high")
 """What is put behind the name of an aggregate for the columns of its bounds."""
 
-_ANSWERED = ("count", "sum", "avg", "min", "max")
+_ANSWERED = ("count", "count_if", "sum", "avg", "min", "max")
 
 
 @dataclass(frozen=True)
@@ -42,46 +42,67 @@ class HistoryScope(Scope):
 
 @dataclass(frozen=True)
 class Aggregates:
-    """Keys (name, SQL), aggregates (name, function, SQL), and the answer's columns by the name of either.
-
-    Those names need no quotes. `shown` are the answer's columns by the names that `reader` has for keys and aggregates.
-    """
+    """Keys (name, SQL), aggregates (name, function, SQL), the answer's columns (name, SQL over those), and HAVING."""
 
     keys: tuple[tuple[str, str], ...]
     aggregates: tuple[tuple[str, str, str | None], ...]
     columns: tuple[tuple[str, str], ...]
     filter: str | None
+    having: str | None
     outputs: tuple[Output, ...]
     reader: AggregateReader
-    shown: Mapping[str, str]
 
 
-def read_aggregates(scope: Scope, tree: exp.Select, instead: str, *, reduced: bool, distinct: bool) -> Aggregates:
-    """The select list, WHERE and GROUP BY of a query with plain aggregates.
+def read_aggregates(scope: Scope, tree: exp.Select, instead: str) -> Aggregates:
+    """The clauses of a query whose aggregates are kept up from the past on; `instead`: the hint for what cannot be."""
+    _refuse_functions(
+        scope.select, tree, instead, "AGGREGATE_NOT_AVAILABLE", "kept up from the past on", distinct=False
+    )
+    reader, condition, outputs = _read(scope, tree)
+    having = reader.having()
+    reader.check(outputs, having)
+    return Aggregates(
+        reader.named_keys(),
+        reader.named_aggregates(),
+        tuple((out.name, sql_of(out.value)) for out in outputs),
+        condition,
+        None if having is None else sql_of(having),
+        tuple(outputs),
+        reader,
+    )
 
-    `reduced`: they are estimates, and the answer has more columns for their bounds. `distinct`: count(DISTINCT x)
-    can be answered, too. `instead` is the hint for what cannot.
+
+def read_estimates(scope: Scope, tree: exp.Select, instead: str, *, distinct: bool) -> Aggregates:
+    """The same for aggregates of part of the rows: the answer has two more columns for the bounds of each.
+
+    So each column is a key or an aggregate, by a name that needs no quotes. `distinct`: count(DISTINCT x) can be
+    answered, too.
     """
-    _refuse_functions(scope.select, tree, instead, reduced=reduced, distinct=distinct)
-    reader = AggregateReader(scope, tree)
-    reader.read()
-    where = tree.args.get("where")
-    condition = checked(scope, where.this, boolean=True) if where is not None else None
-    outputs = reader.outputs()
-    columns = tuple((out.name, _plain(scope.select, reader, out, instead, reduced=reduced)) for out in outputs)
+    _refuse_functions(
+        scope.select, tree, instead, "NOT_ON_REDUCED_DATA", "answered from part of the rows", distinct=distinct
+    )
+    reader, condition, outputs = _read(scope, tree)
+    columns = tuple((out.name, _alone(scope.select, reader, out, instead)) for out in outputs)
     reader.check(outputs, None)
-    if reduced:
-        _check_reserved(scope.select, outputs, columns, reader)
+    _check_reserved(scope.select, outputs, columns, reader)
     names = _plain_names(reader)
     return Aggregates(
         tuple((names[name], sql) for name, sql in reader.named_keys()),
         tuple((names[name], function, sql) for name, function, sql in reader.named_aggregates()),
         tuple((name, names.get(source, source)) for name, source in columns),
-        None if condition is None else sql_of(condition),
+        condition,
+        None,
         tuple(outputs),
         reader,
-        {source: name for name, source in reversed(columns)},
     )
+
+
+def _read(scope: Scope, tree: exp.Select) -> tuple[AggregateReader, str | None, list[Output]]:
+    reader = AggregateReader(scope, tree)
+    reader.read()
+    where = tree.args.get("where")
+    condition = None if where is None else sql_of(checked(scope, where.this, boolean=True))
+    return reader, condition, reader.outputs()
 
 
 def _plain_names(reader: AggregateReader) -> dict[str, str]:
@@ -98,9 +119,11 @@ def _plain_names(reader: AggregateReader) -> dict[str, str]:
     return names
 
 
-def _refuse_functions(select: Select, tree: exp.Select, instead: str, *, reduced: bool, distinct: bool) -> None:
-    order = tree.args.get("order")
-    for part in (*tree.expressions, *([order] if order is not None else ())):
+def _refuse_functions(
+    select: Select, tree: exp.Select, instead: str, name_of_error: str, what: str, *, distinct: bool
+) -> None:
+    clauses = (tree.args.get("having"), tree.args.get("order"))
+    for part in (*tree.expressions, *(each for each in clauses if each is not None)):
         for node in part.walk():
             name = aggregate_name(node)
             if name is None:
@@ -108,27 +131,20 @@ def _refuse_functions(select: Select, tree: exp.Select, instead: str, *, reduced
             holds = any(isinstance(each, exp.Distinct) for each in node.expressions)
             if name not in _ANSWERED or (holds and name not in ("min", "max", *(("count",) if distinct else ()))):
                 said = f"{name}({'DISTINCT …' if holds else ''})"
-                raise select.error(
-                    "NOT_ON_REDUCED_DATA" if reduced else "AGGREGATE_NOT_AVAILABLE",
-                    f"{said} cannot be answered from part of the rows"
-                    if reduced
-                    else f"{said} cannot be kept up from the past on",
-                    node,
-                    hint=f"{instead}; what can be: count, sum, avg, min and max",
-                )
+                hint = f"{instead}; what can be: count, sum, avg, min and max"
+                raise select.error(name_of_error, f"{said} cannot be {what}", node, hint=hint)
 
 
-def _plain(select: Select, reader: AggregateReader, out: Output, instead: str, *, reduced: bool) -> str:
+def _alone(select: Select, reader: AggregateReader, out: Output, instead: str) -> str:
     """The key or aggregate that a column is."""
     value = out.value.unnest()
     ends = WINDOW_COLUMNS if reader.scope.has_windows else ()
     if isinstance(value, exp.Column) and value.name in (*reader.groups.keys, *reader.aggregates, *ends):
         return value.name
     computed = any(each.name in reader.aggregates for each in value.find_all(exp.Column))
-    why = "aggregates, and those alone have bounds" if reduced else "aggregates, which are answered as they are"
     raise select.error(
-        "NOT_ON_REDUCED_DATA" if reduced else "NOT_IN_THE_LANGUAGE",
-        f"{sql_of(out.written.unalias())} is computed from {why}"
+        "NOT_ON_REDUCED_DATA",
+        f"{sql_of(out.written.unalias())} is computed from aggregates, and those alone have bounds"
         if computed
         else f"{sql_of(out.written.unalias())} is neither a key nor an aggregate",
         out.written,
@@ -151,6 +167,19 @@ def _check_reserved(
                 out.written,
                 hint="give it another name with AS",
             )
+
+
+def refuse_having(select: Select, tree: exp.Select) -> None:
+    """Of groups that are chosen for their estimates, those that came out too large are chosen too often."""
+    having = tree.args.get("having")
+    if having is not None:
+        raise select.error(
+            "NOT_ON_REDUCED_DATA",
+            "HAVING would choose groups by their estimates, and the bounds of those would not hold",
+            having,
+            hint="make it a stream with CREATE STREAM … AS SELECT …, and filter the rows of that",
+            keyword="HAVING",
+        )
 
 
 def check_answer_names(scope: Scope, outputs: Sequence[Output], *, timed: bool) -> None:

@@ -23,6 +23,8 @@ from anabranch.sql.history_answers import (
     HistoryScope,
     confidence_of,
     read_aggregates,
+    read_estimates,
+    refuse_having,
     schema_of,
 )
 from anabranch.sql.history_keys import read_on
@@ -42,7 +44,6 @@ _CLAUSES = {
     "order": ("a join with the past answers in the order of time", f"{_AS_A_STREAM} order the windows of that"),
     "limit": ("a join with the past has no last row to stop at", f"{_AS_A_STREAM} limit the windows of that"),
     "distinct": ("DISTINCT would keep every row ever found", f"{_AS_A_STREAM} use DISTINCT in windows of that"),
-    "having": ("a join with the past answers every group", f"{_AS_A_STREAM} filter the rows of that"),
 }  # fmt: skip
 """Clauses a join with the past cannot have: why, and what instead."""
 
@@ -159,7 +160,11 @@ def _aggregated(
     window = Window("time", select.every, select.every)
     scope = replace(scope, select=replace(select, window=window))
     instead = f"{_AS_A_STREAM} aggregate the windows of that"
-    read = read_aggregates(scope, tree, instead, reduced=reduced, distinct=False)
+    if reduced:
+        refuse_having(select, tree)
+        read = read_estimates(scope, tree, instead, distinct=False)
+    else:
+        read = read_aggregates(scope, tree, instead)
     stamp = stamp_of(read.outputs, window)
     check_names(scope, read.outputs, stamp)
     operator = HistoryJoinAggregate(
@@ -169,6 +174,7 @@ def _aggregated(
         aggregates=read.aggregates,
         columns=read.columns,
         time=ARRIVAL_COLUMN if stamp is None else stamp.name,
+        having=read.having,
         confidence=confidence_of(select, reduced=reduced),
     )
     schema = schema_of(select, operator, schemas, start)

@@ -21,6 +21,8 @@ from anabranch.sql.history_answers import (
     check_answer_names,
     confidence_of,
     read_aggregates,
+    read_estimates,
+    refuse_having,
     schema_of,
 )
 from anabranch.sql.reducing import Registered, reducer_in
@@ -30,7 +32,6 @@ from anabranch.sql.tree import Select
 _AS_A_STREAM = "make it a stream with CREATE STREAM … AS SELECT …, and"
 _CLAUSES = {
     "joins": ("a query with SINCE reads one stream", "write FROM live JOIN ARCHIVE past LAST … to join with the past"),
-    "having": ("a query with SINCE answers every group", f"{_AS_A_STREAM} filter the rows of that"),
     "order": ("a query with SINCE answers in the order of time", f"{_AS_A_STREAM} order the windows of that"),
     "limit": ("a query with SINCE answers every group", f"{_AS_A_STREAM} limit the windows of that"),
     "distinct": ("DISTINCT cannot stand beside aggregates or GROUP BY", "leave DISTINCT out"),
@@ -67,9 +68,12 @@ def plan_landmark(select: Select, lookup: Lookup, registered: Registered) -> Lan
             select, since.reducing.start, reducer_in(select, since.reducing, scope.schema, registered)
         )
     confidence = confidence_of(select, reduced=reducer is not None)
-    read = read_aggregates(
-        scope, tree, "aggregate windows with WINDOW = INTERVAL …", reduced=reducer is not None, distinct=False
-    )
+    instead = "aggregate windows with WINDOW = INTERVAL …"
+    if reducer is None:
+        read = read_aggregates(scope, tree, instead)
+    else:
+        refuse_having(select, tree)
+        read = read_estimates(scope, tree, instead, distinct=False)
     check_answer_names(scope, read.outputs, timed=True)
     operator = Landmark(
         stream=scope.stream,
@@ -80,6 +84,7 @@ def plan_landmark(select: Select, lookup: Lookup, registered: Registered) -> Lan
         time=ARRIVAL_COLUMN,
         every=every,
         filter=read.filter,
+        having=read.having,
         until=since.until,
         reducer=reducer,
         confidence=confidence,
