@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -279,8 +280,8 @@ def _told(name: str, value: Any) -> tuple[str, str]:
     """A property for people: microseconds as what they are, a time or a length of time."""
     if not name.endswith("_us") or value is None:
         return name.removesuffix("_us"), "" if value is None else str(value)
-    is_time = name in ("oldest_us", "newest_us")
-    return name.removesuffix("_us"), str(pa.scalar(value, TIME_TYPE).as_py()) if is_time else format_us(value)
+    shown = str(pa.scalar(value, TIME_TYPE).as_py()) if name in ("oldest_us", "newest_us") else format_us(value)
+    return name.removesuffix("_us"), str(timedelta(seconds=value // 1_000_000)) if name == "age_us" else shown
 
 
 def vacuum_archive(db: Database, statement: s.VacuumArchive) -> Result:

@@ -207,7 +207,7 @@ def test_describe_and_show_say_what_there_is(db: ab.Database) -> None:
     shown = db.sql("SHOW ARCHIVES").table().to_pylist()
     assert [(row["stream"], row["archive"], row["rows"]) for row in shown] == [("cars", "on_write_replicate", 10_000)]
     described = {row["property"]: row["value"] for row in db.sql("DESCRIBE ARCHIVE cars").table().to_pylist()}
-    assert described["layout"] == "on_write_replicate"
+    assert (described["layout"], described["age"], described["keep"]) == ("on_write_replicate", "0:00:10", "1 HOUR")
 
 
 def test_levels_come_and_go(db: ab.Database) -> None:

@@ -363,6 +363,7 @@ class Archiver:
             "stream": self.info.stream,
             "layout": self.info.layout,
             "by": self.info.by,
+            "blocks": self.info.blocks if self.info.layout == "randomize_then_sort" else None,
             "rows": sum(run.rows for run in runs),
             "bytes": sum(table["bytes"] for table in tables.values()),
             "rows_waiting": max(reader.end().row - archive.end, 0),
