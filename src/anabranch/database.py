@@ -9,6 +9,7 @@ import contextlib
 import datetime as dt
 import functools
 import os
+import tempfile
 import threading
 import time as _time
 import weakref
@@ -116,12 +117,18 @@ class Database:
                 from anabranch.spark.engine import Engine
                 from anabranch.spark.session import Session
 
-                log = os.path.join(self._storage.path, "spark.log") if self._storage.is_local else None
-                session = Session(self.settings, log, self._given_spark)
+                session = Session(self.settings, self._spark_log(), self._given_spark)
                 self._engine = Engine(session)
                 if self.settings["warm_up"]:
                     threading.Thread(target=_quietly, args=(session.warm_up,), daemon=True).start()
             return self._engine
+
+    def _spark_log(self) -> str | None:
+        """Where Spark says what it has to say: beside the data, or where nothing can be written there, elsewhere."""
+        if not self._storage.is_local:
+            return None
+        directory = self._storage.path if os.access(self._storage.path, os.W_OK) else tempfile.gettempdir()
+        return os.path.join(directory, "spark.log")
 
     # -- streams -------------------------------------------------------------------------------
 
@@ -436,7 +443,11 @@ class Database:
                 try:
                     query.start()
                 except AnabranchError as problem:
-                    if problem.name not in ("STREAM_IS_BEING_WRITTEN", "QUERY_RUNS_ELSEWHERE"):
+                    if problem.name not in (
+                        "STREAM_IS_BEING_WRITTEN",
+                        "QUERY_RUNS_ELSEWHERE",
+                        "DIRECTORY_IS_READ_ONLY",
+                    ):
                         raise
 
     # -- Spark programs --------------------------------------------------------------------------
@@ -540,12 +551,13 @@ class Database:
 
     def close(self) -> None:
         """Stop everything this process started; what should run goes on at the next `open`."""
+        # Its thread may be reading history, for which it needs the mutex.
+        self.archives.close()
         with self._mutex:
             if self._closed.is_set():
                 return
             for ingest in self._ingests:
                 ingest.stop()
-            self.archives.close()
             self._histories.clear()
             for query in self._queries.values():
                 query.halt()

@@ -101,16 +101,16 @@ def select_once(db: Database, statement: s.SelectOnce) -> Result:
 
 def _by_spark(db: Database, plan: OncePlan) -> pa.Table:
     """The answer of Spark SQL over what the streams hold."""
-    assert plan.sql is not None
+    assert plan.guarded is not None
     engine, files = db.engine(), archived_files(plan, db.history)
     views = {use.view: db.source_options(_read(use)) for use in plan.streams}
     if files:
         try:
-            return engine.collect(engine.sql_once(plan.sql, views, files))
+            return engine.collect(engine.sql_once(plan.guarded, views, files))
         except AnabranchError:
             if all(os.path.exists(path) for found in files.values() for path in found.paths):
                 raise
-    return engine.collect(engine.sql_once(plan.sql, views))
+    return engine.collect(engine.sql_once(plan.guarded, views))
 
 
 def _planned(db: Database, select: Select) -> OncePlan:
@@ -134,8 +134,8 @@ def archive_frame(db: Database, select: Select) -> Any:
     plan, engine = _planned(db, select), db.engine()
     if plan.question is not None:
         return engine.session.spark.createDataFrame(ask(plan.question, db.catalog, db.history, db.run_here_or_in_spark))
-    assert plan.sql is not None
-    return engine.sql_once(plan.sql, {use.view: db.source_options(_read(use)) for use in plan.streams})
+    assert plan.guarded is not None
+    return engine.sql_once(plan.guarded, {use.view: db.source_options(_read(use)) for use in plan.streams})
 
 
 def _read(use: StreamUse) -> Operator:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -490,3 +492,54 @@ def test_times_that_no_calendar_has_are_archived_all_the_same(tmp_path: Path) ->
         assert db.archive("cars").append() == 3
         assert ids(db) == [0, 1, 2]
         assert db.reader("cars").row_at_time(-5, 3) == 1
+
+
+def test_closing_waits_for_the_archiver_and_not_the_archiver_for_closing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = ab.open(tmp_path / "db", settings={"archive_age_seconds": 0.0})
+    db.sql(CREATE)
+    db.create_archive("cars", "plain")
+    busy, closing = threading.Event(), threading.Event()
+    close = type(db.archives).close
+
+    def slowly(archiver: Any) -> None:
+        busy.set()
+        assert closing.wait(10)
+        db.history("cars")
+
+    def begun(archives: Any) -> None:
+        closing.set()
+        close(archives)
+
+    monkeypatch.setattr("anabranch.queries.archiver.Archiver.append", slowly)
+    monkeypatch.setattr("anabranch.queries.archives.Archives.close", begun)
+    db.append("cars", rows(0, 10))
+    assert busy.wait(10)
+    closer = threading.Thread(target=db.close, daemon=True)
+    closer.start()
+    closer.join(10)
+    assert not closer.is_alive()
+
+
+def test_a_directory_that_cannot_be_written_is_told_and_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ab.open(tmp_path / "db", queries=False) as db:
+        db.sql(CREATE)
+        db.create_archive("cars", "plain")
+        db.append("cars", rows(0, 100))
+        db.archive("cars").append()
+    opened = os.open
+
+    def read_only(path: Any, flags: int, *more: Any, **named: Any) -> int:
+        if flags & (os.O_RDWR | os.O_WRONLY | os.O_CREAT) and str(path).startswith(str(tmp_path)):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+        return opened(path, flags, *more, **named)
+
+    monkeypatch.setattr(os, "open", read_only)
+    with ab.open(tmp_path / "db", queries=False) as db:
+        answer = db.sql("SELECT count(*) AS n FROM ARCHIVE cars REDUCE BY uniform(0)").table().to_pylist()
+        assert answer[0]["n"] == 100
+        for action in (lambda: db.append("cars", rows(100, 101)), lambda: db.sql("VACUUM ARCHIVE cars")):
+            fails("DIRECTORY_IS_READ_ONLY", action, "read-only file system. Hint: make it writable")

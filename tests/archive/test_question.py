@@ -260,3 +260,14 @@ def test_confidence_decides_how_wide_bounds_are(log: Seeded) -> None:
 
     assert width(0.5) / 0.6745 == pytest.approx(width(0.95) / 1.96, rel=0.02)
     assert width(0.99) / 2.5758 == pytest.approx(width(0.95) / 1.96, rel=0.02)
+
+
+def test_values_that_look_all_the_same_are_read_on_until_one_differs(log: Seeded) -> None:
+    """Pilots that have no rare row must not be believed, nor that there is none before all was read."""
+    tallest = float(np.sort(sizes(log))[-20])
+    for least, truth in ((tallest, 20.0), (1e6, 0.0)):
+        rare = (("total", "sum", f"CASE WHEN size >= {least!r} THEN 1 ELSE 0 END"),)
+        found = Reading(log).answer(Asked(aggregates=rare, columns=(("total", "total"),), error=2))
+        (row,) = found.table.to_pylist()
+        assert row == {"total": truth, "total_low": truth, "total_high": truth, "_met": True, "_fraction": 1.0}
+        assert len(found.rounds) > 2

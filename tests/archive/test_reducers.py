@@ -261,7 +261,9 @@ def test_what_an_own_reducer_gives_is_checked(thing: str) -> None:
 def test_what_own_code_raises_is_told_with_its_class() -> None:
     with pytest.raises(QueryError) as caught:
         reducer_of((f"{OWN}:Careless", ())).reduce(seen())
-    assert str(caught.value) == (f'REDUCER_FAILED reducer "{OWN}:Careless" failed: ZeroDivisionError: division by zero')
+    said, _, place = str(caught.value).partition(". Detail: ")
+    assert said == f'REDUCER_FAILED reducer "{OWN}:Careless" failed: ZeroDivisionError: division by zero'
+    assert re.fullmatch(r".*own_reducers\.py, line \d+", place)
     with pytest.raises(QueryError, match=r"REDUCER_FAILED .*OSError: no such socket"):
         reducer_of((f"{OWN}:FailsToBegin", ()))
     with pytest.raises(QueryError, match=r"REDUCER_FAILED .* has by = 7"):

@@ -107,6 +107,17 @@ def test_summaries_survive_a_new_column(db: SparklessDatabase) -> None:
     assert (row["y"], row["c"]) == (45, 10)
 
 
+def test_an_archive_of_summaries_can_be_asked_by_its_name(db: SparklessDatabase) -> None:
+    db.sql("CREATE ARCHIVE ON s USING plain; CREATE ARCHIVE w ON s USING windowed_aggregation EVERY INTERVAL 1 SECOND")
+    fill(db, 1500)
+    db.catch_up()
+    row = ask(db, "SELECT count(*) AS n FROM ARCHIVE w ON s REDUCE BY every(INTERVAL 1 SECOND)")
+    assert row["n"] == 1500
+    assert row["_fraction"] < 1  # from what the standing query wrote: nobody has asked before
+    said = refused("ARCHIVE_NOT_FOUND", db, "SELECT count(*) AS n FROM ARCHIVE w ON s REDUCE BY uniform(0.5)")
+    assert '"w" holds summaries of windows, not rows ask it with REDUCE BY every(INTERVAL …)' in said
+
+
 def test_summaries_tell_large_whole_numbers_exactly(db: SparklessDatabase) -> None:
     db.sql("CREATE ARCHIVE ON s USING plain")
     fill(db, 2, x=[2**53 + 1, 2**53 + 3])

@@ -28,6 +28,11 @@ STATEMENTS = [
         "randomize_then_sort",
     ),
     (
+        "CREATE ARCHIVE ON cars.rejects USING plain",
+        "NOT_IN_THE_LANGUAGE (line 1, column 23) an archive is of a stream, not of its rejects. Hint: make them a "
+        "stream: CREATE STREAM … AS SELECT * FROM cars.rejects",
+    ),
+    (
         "CREATE ARCHIVE ON cars USING",
         "SYNTAX_ERROR (line 1, column 29) expected a layout, the statement ends here",
     ),
@@ -394,8 +399,24 @@ ONCE = [
     (
         "SELECT upper(plate) AS p, count(*) FROM ARCHIVE cars REDUCE BY uniform(0.4) GROUP BY p",
         "EXPRESSION_NOT_EVALUABLE_IN_WINDOW (line 1, column 8) upper(plate) cannot be computed while "
-        "history is read. Detail: UPPER(plate): case beyond ASCII is another one in Spark. Hint: put the "
-        "expression in a CREATE STREAM … AS SELECT … first and read that stream",
+        "history is read. Detail: UPPER(plate): case beyond ASCII is another one in Spark. Hint: read in "
+        "full: leave REDUCE BY out",
+    ),
+    (
+        "SELECT count(*) AS n FROM ARCHIVE cars WHERE at > current_timestamp() WITH ERROR 2 PERCENT",
+        "EXPRESSION_NOT_EVALUABLE_IN_WINDOW (line 1, column 46) at > current_timestamp() cannot be computed while "
+        "history is read. Detail: CURRENT_TIMESTAMP(): it is not evaluated here. Hint: read in full: leave WITH ERROR "
+        "out; times relative to now can stand in BETWEEN … AND …",
+    ),
+    (
+        "SELECT count(*) AS n FROM ARCHIVE cars REDUCE BY uniform(0.4) ORDER BY nope",
+        'COLUMN_NOT_FOUND (line 1, column 72) column "nope" is not in stream "cars". Hint: there are: at, exit, n, '
+        "plate, speed, toll",
+    ),
+    (
+        "SELECT DISTINCT exit FROM ARCHIVE cars REDUCE BY uniform(0.4)",
+        "NOT_ON_REDUCED_DATA (line 1, column 17) DISTINCT over reduced rows would leave out values that no row read "
+        "has. Hint: leave DISTINCT out, or put it around a subquery if the values that were read are meant",
     ),
     (
         "SELECT count(*) FROM ARCHIVE cars REDUCE BY uniform(0.4) WHERE speed",

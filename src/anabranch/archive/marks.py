@@ -15,7 +15,7 @@ from typing import Any
 
 from anabranch.clock import SystemClock
 from anabranch.errors import StreamError
-from anabranch.log.lock import WriterLock
+from anabranch.log.lock import BEING_WRITTEN, WriterLock
 from anabranch.log.storage import Storage
 
 _PLACE = "marks"
@@ -68,8 +68,8 @@ def changing(archive: Storage) -> Iterator[Marks]:
         try:
             lock.take()
             break
-        except StreamError:
-            if time.monotonic() > deadline:
+        except StreamError as problem:
+            if problem.name != BEING_WRITTEN or time.monotonic() > deadline:
                 raise
             time.sleep(0.002)
     try:

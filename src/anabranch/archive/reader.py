@@ -50,6 +50,12 @@ class HistoryReader(StreamReader):
             names = [info.name for _, info in found]
             found = [each for each in found if each[1].name.lower() == self._wanted.lower()]
             if not found:
+                if any(info.name.lower() == self._wanted.lower() for _, info in declared):
+                    raise CatalogError(
+                        "ARCHIVE_NOT_FOUND",
+                        f'"{self._wanted}" holds summaries of windows, not rows',
+                        hint=f"ask it with REDUCE BY every(INTERVAL …), or leave {self._wanted} ON out",
+                    )
                 raise CatalogError(
                     "ARCHIVE_NOT_FOUND",
                     f'stream "{self.info.name}" has no archive "{self._wanted}"',

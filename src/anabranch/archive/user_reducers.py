@@ -6,6 +6,7 @@ import datetime
 import importlib
 import inspect
 import re
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -101,4 +102,9 @@ class _Guarded(Reducer):
 
 
 def _failed(path: str, problem: Exception) -> QueryError:
-    return QueryError("REDUCER_FAILED", f'reducer "{path}" failed: {type(problem).__name__}: {problem}')
+    at = traceback.extract_tb(problem.__traceback__)[-1]
+    return QueryError(
+        "REDUCER_FAILED",
+        f'reducer "{path}" failed: {type(problem).__name__}: {problem}',
+        detail=f"{at.filename}, line {at.lineno}",
+    )

@@ -22,7 +22,7 @@ from anabranch.archive.declaration import ROW
 from anabranch.catalog import reducers
 from anabranch.clock import Clock
 from anabranch.errors import CatalogError, StreamError, did_you_mean
-from anabranch.log.lock import WriterLock
+from anabranch.log.lock import BEING_WRITTEN, WriterLock
 from anabranch.log.storage import Storage, encoded_name
 from anabranch.log.stream import INFO, StreamInfo, rejects_info
 from anabranch.schema import StreamSchema, arrow_type
@@ -204,8 +204,8 @@ class Catalog:
             try:
                 lock.take()
                 break
-            except StreamError:
-                if time.monotonic() > deadline:
+            except StreamError as problem:
+                if problem.name != BEING_WRITTEN or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
         try:

@@ -23,6 +23,8 @@ from anabranch.log.storage import Storage
 
 LOCK = "writer.lock"
 LEASE_US = 30_000_000
+BEING_WRITTEN = "STREAM_IS_BEING_WRITTEN"
+"""The name of the error where another has the lock."""
 
 
 def owner_of(storage: Storage, clock: Clock) -> dict[str, Any] | None:
@@ -57,7 +59,7 @@ class WriterLock:
     def take(self) -> None:
         """Become the writer, or say who is."""
         if self._storage.is_local:
-            handle = os.open(self._storage.full(LOCK), os.O_RDWR | os.O_CREAT, 0o644)
+            handle = self._storage.open_to_lock(LOCK)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
@@ -112,7 +114,7 @@ class WriterLock:
         owner = self._storage.read_json(LOCK) or {}
         who = f"process {owner.get('pid', '?')} on {owner.get('host', '?')}"
         return StreamError(
-            "STREAM_IS_BEING_WRITTEN",
+            BEING_WRITTEN,
             f'stream "{self._stream}" is being written by {who}',
             hint="append through that process, or stop it first",
         )

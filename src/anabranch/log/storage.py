@@ -63,7 +63,10 @@ class Storage:
         return f"{self.path}/{name}"
 
     def make(self) -> None:
-        self.filesystem.create_dir(self.path, recursive=True)
+        try:
+            self.filesystem.create_dir(self.path, recursive=True)
+        except OSError as problem:
+            raise self._refused(problem) from None
         if self.is_local:
             _sync_directory(os.path.dirname(self.path))
 
@@ -134,10 +137,27 @@ class Storage:
                     f"could not write to {self.path}: no space left",
                     hint="free some space and append again; nothing of this append was kept",
                 ) from None
-            raise
+            raise self._refused(problem) from None
         if durable and self.is_local:
             _sync_directory(self.path)
         return final
+
+    def _refused(self, problem: OSError) -> Exception:
+        """The error to raise where a file could not be written."""
+        if problem.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+            return StreamError(
+                "DIRECTORY_IS_READ_ONLY",
+                f"cannot write to {self.path}: {os.strerror(problem.errno).lower()}",
+                hint="make it writable for this user; what is there can be read as it is",
+            )
+        return problem
+
+    def open_to_lock(self, name: str) -> int:
+        """The handle of a local file that need not be there yet."""
+        try:
+            return os.open(self.full(name), os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as problem:
+            raise self._refused(problem) from None
 
     def sync(self, name: str) -> None:
         """Force a file to disk that others have written, and its name."""

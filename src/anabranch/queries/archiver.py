@@ -28,7 +28,7 @@ from anabranch.archive.upkeep import Job, to_append, to_join, to_let_go
 from anabranch.clock import Clock
 from anabranch.errors import CatalogError, DataError, StreamError
 from anabranch.log import retention
-from anabranch.log.lock import WriterLock, owner_of
+from anabranch.log.lock import BEING_WRITTEN, WriterLock, owner_of
 from anabranch.log.storage import Storage
 from anabranch.operators.archive_write import ArchiveWrite
 
@@ -67,7 +67,9 @@ class Archiver:
             self._check_there()
             try:
                 self._lock.take()
-            except StreamError:
+            except StreamError as problem:
+                if problem.name != BEING_WRITTEN:
+                    raise
                 owner = owner_of(self._storage, self._clock) or {}
                 raise StreamError(
                     "ARCHIVE_IS_BEING_WRITTEN",

@@ -34,10 +34,16 @@ def ask(
 ) -> pa.Table:
     """The answer of a question; `history` gives the reader of a stream, `run` reads what an operator says."""
     reader: HistoryReader = history(question.stream)
+    by_summaries = question.reducer is not None and question.reducer[0] == "every"
+    infos = [info for _, info in archives_of(catalog.stream_storage(question.stream))]
     if question.archive is not None:
-        reader = reader.only(question.archive)
-    if question.reducer is not None and question.reducer[0] == "every":
-        return _by_summaries(question, catalog, reader)
+        wanted = [info for info in infos if info.name.lower() == question.archive.lower()]
+        if by_summaries and any(info.layout == WINDOWED for info in wanted):
+            infos = wanted  # its windows, and for what they do not hold whichever archive has the rows
+        else:
+            reader = reader.only(question.archive)
+    if by_summaries:
+        return _by_summaries(question, catalog, reader, infos)
     rows = _rows_between(reader, question.since, question.until)
     return answer(question, lambda operator: Sums.from_table(run(operator)), rows, block=reader.block).table
 
@@ -57,7 +63,9 @@ def summaries_name(info: ArchiveInfo) -> str:
     return f"{info.stream}.{info.name}"
 
 
-def _by_summaries(question: ArchiveQuestion, catalog: Catalog, reader: HistoryReader) -> pa.Table:
+def _by_summaries(
+    question: ArchiveQuestion, catalog: Catalog, reader: HistoryReader, infos: Sequence[ArchiveInfo]
+) -> pa.Table:
     assert question.reducer is not None
     every: int = question.reducer[1][0]
     storage = catalog.stream_storage(question.stream)
@@ -78,7 +86,7 @@ def _by_summaries(question: ArchiveQuestion, catalog: Catalog, reader: HistoryRe
         )
     stored = [each for each in archives_of(storage) if each[1].layout != WINDOWED]
     lazy = LazySummaries(stored[0][0], reader.schema) if stored else None
-    eager = _eager(catalog, reader, [info for _, info in archives_of(storage)])
+    eager = _eager(catalog, reader, infos)
     found = summaries_for(reader, question.since, question.until, shape, reader.end(), lazy, eager)
     table = question_by_summaries(asked, found, None if where is None else _filter(where, shape))
     return _arranged(question, table)

@@ -12,7 +12,8 @@ from anabranch.errors import AnabranchError, QueryError, SqlError
 WORKER_DID_NOT_START = "WORKER_DID_NOT_START"
 """The one failure that is worth trying again at once: Spark allows a Python worker 10 s to start."""
 
-_OURS = re.compile(r"anabranch\.errors\.(\w+): ([A-Z][A-Z_]+) (.*)")
+_OURS = re.compile(r"anabranch\.errors\.\w+: ([A-Z][A-Z_]+) (.*)")
+_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] ([A-Z][A-Z_]+) (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 _POSITION = re.compile(r"line (\d+), pos (\d+)")
 _CLASS = re.compile(r"\[([A-Z0-9_.]+)\]\s*(.*)")
 
@@ -21,9 +22,10 @@ def explain_failure(problem: BaseException) -> AnabranchError:
     """The error a user should see for an exception that came out of Spark."""
     text = str(problem)
     # An error of ours raised inside a worker arrives as the last line of a Python traceback.
-    found = _OURS.findall(text)
+    # One that planning put into the SQL arrives as what a user raised.
+    found = _OURS.findall(text) or _RAISED.findall(text)
     if found:
-        _, name, rest = found[-1]
+        name, rest = found[-1]
         message, _, hint = rest.partition(". Hint: ")
         message, _, detail = message.partition(". Detail: ")
         return QueryError(name, message, detail=detail or None, hint=hint or None)

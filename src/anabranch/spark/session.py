@@ -154,6 +154,9 @@ def _start(settings: Settings, log_path: str | None) -> SparkSession:
             hint=f"see {log_path}" if log_path else None,
         ) from problem
     spark.sparkContext.setLogLevel("WARN")
+    # A task that ends with Spark itself cuts off what it says of its accumulators, and PySpark would print a stack.
+    accumulators: Any = spark.sparkContext._accumulatorServer
+    accumulators.handle_error = lambda *_: None
     return spark
 
 

@@ -120,7 +120,7 @@ class AggregateReader:
     def _not_grouped(self, node: exp.Column) -> AnabranchError:
         name = self.scope.name_of(node)
         if name is None:
-            return self.scope.not_found(node, [*self.aliases, *WINDOW_COLUMNS])
+            return self.scope.not_found(node, [*self.aliases, *(WINDOW_COLUMNS if self.scope.has_windows else ())])
         said = sql_of(node if self.scope.is_join else column(name))
         return self._error(
             "COLUMN_NOT_GROUPED",

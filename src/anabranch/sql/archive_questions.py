@@ -6,6 +6,8 @@ refused: a count of the rows that happened to be read would be wrong.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sqlglot import exp
 
 from anabranch.archive.reducers import Spec
@@ -24,6 +26,16 @@ from anabranch.sql.reducing import Registered, reducer_in
 from anabranch.sql.sources import KEYWORDS, Lookup, look_up, stream_name
 from anabranch.sql.tree import Select
 from anabranch.sql.windowed import limit_of, orderings
+
+
+@dataclass(frozen=True)
+class _ArchiveScope(HistoryScope):
+    """An archive that is read in part."""
+
+    @property
+    def instead(self) -> str:
+        times = "; times relative to now can stand in BETWEEN … AND …" if self.select.tree.find(exp.Where) else ""
+        return f"read in full: leave {_said(self.select)} out{times}"
 
 
 def question_of(select: Select, lookup: Lookup, registered: Registered) -> ArchiveQuestion | None:
@@ -70,7 +82,7 @@ def _plan(
     select: Select, tree: exp.Select, table: exp.Table, archive: ArchiveTable, lookup: Lookup, registered: Registered
 ) -> ArchiveQuestion:
     _refuse_clauses(select, tree, table)
-    scope = HistoryScope(select, stream_name(table), table.alias or table.name, look_up(select, table, lookup))
+    scope = _ArchiveScope(select, stream_name(table), table.alias or table.name, look_up(select, table, lookup))
     accuracy = select.accuracy
     error, within = (None, None) if accuracy is None else (accuracy.error, accuracy.within)
     confidence = CONFIDENCE if accuracy is None else accuracy.confidence

@@ -33,6 +33,9 @@ def take_create_archive(cursor: Cursor) -> Statement:
     name = None if cursor.next_is("ON") else cursor.name("the archive's name, or ON")
     cursor.expect("ON")
     stream = cursor.name("the stream's name")
+    if cursor.next_is("."):
+        hint = f"make them a stream: CREATE STREAM … AS SELECT * FROM {stream}.rejects"
+        raise cursor.error_here("NOT_IN_THE_LANGUAGE", "an archive is of a stream, not of its rejects", hint=hint)
     if not cursor.words("USING"):
         cursor.fail("expected USING", hint=_LAYOUT)
     archive = CreateArchive(stream, name, cursor.name("a layout").lower(), if_not_exists=if_not_exists)

@@ -123,6 +123,13 @@ def _refuse_aggregates(select: Select, table: exp.Table, archive: ArchiveTable) 
     parts = [*around.expressions, *(around.args[name] for name in ("having", "order") if around.args.get(name))]
     nodes = (node for part in parts for node in part.walk() if aggregate_name(node))
     found = next((node for node in nodes if node.find_ancestor(exp.Select) is around), None)
+    if around.args.get("distinct"):
+        raise select.error(
+            "NOT_ON_REDUCED_DATA",
+            "DISTINCT over reduced rows would leave out values that no row read has",
+            around,
+            hint="leave DISTINCT out, or put it around a subquery if the values that were read are meant",
+        )
     if found is not None or around.args.get("group"):
         raise select.error(
             "NOT_ON_REDUCED_DATA",

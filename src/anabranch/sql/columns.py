@@ -130,6 +130,11 @@ class Scope:
         """Where aggregates are computed, as errors say it."""
         return "inside a window"
 
+    @property
+    def instead(self) -> str:
+        """What to do with an expression that cannot be computed there."""
+        return "put the expression in a CREATE STREAM … AS SELECT … first and read that stream"
+
     def spelled(self, node: exp.Column) -> str:
         """What a column is called in an answer that does not rename it."""
         return self.find(node.name) or node.name

@@ -24,6 +24,7 @@ from anabranch.sql.combinations import is_combination
 from anabranch.sql.explain import as_json, once_as_text
 from anabranch.sql.hints import refuse_hints
 from anabranch.sql.history_joins import is_history_join
+from anabranch.sql.overflow import FAILS, refuse_overflow
 from anabranch.sql.plan import StandingPlan, plan_standing, refuse_emit, too_large
 from anabranch.sql.reducing import NONE_REGISTERED, Registered
 from anabranch.sql.safety import SESSION_NAMES, called, check_tree, spark_text
@@ -58,7 +59,8 @@ class StreamUse:
 class OncePlan:
     """`sql` runs in Spark over the views of `streams`; or `standing` is run over what the stream holds.
 
-    Or it is a `question` to an archive, answered with bounds.
+    What is run is `guarded`: the same, with sums that fail where they overflow. Or it is a `question` to an archive,
+    answered with bounds.
     """
 
     select: Select
@@ -66,6 +68,7 @@ class OncePlan:
     streams: tuple[StreamUse, ...] = ()
     standing: StandingPlan | None = None
     question: ArchiveQuestion | None = None
+    guarded: str | None = None
 
     @property
     def ended(self) -> bool:
@@ -143,7 +146,9 @@ def _plan(select: Select, lookup: Lookup, reducers: Registered) -> OncePlan:
     for table, read in zip(tables, reads, strict=True):
         _replace(table, uses[stream_name(table).lower(), read].view)
     try:
-        return OncePlan(select, spark_text(tree), tuple(uses.values()))
+        sql = spark_text(tree)
+        refuse_overflow(tree)
+        return OncePlan(select, sql, tuple(uses.values()), guarded=spark_text(tree, (FAILS,)))
     except AnabranchError as problem:
         if problem.line is not None:
             raise

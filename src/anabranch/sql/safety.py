@@ -187,10 +187,11 @@ def _function_error(select: Select, name: str, node: exp.Expr) -> SqlError:
     return select.error("FUNCTION_NOT_ALLOWED", f'function "{name}" cannot be used', node, hint=hint, keyword=keyword)
 
 
-def spark_text(tree: exp.Expr) -> str:
+def spark_text(tree: exp.Expr, own: tuple[str, ...] = ()) -> str:
     """The tree as text for Spark: every name quoted, nothing left that Spark would substitute.
 
-    Spark replaces `${env:HOME}` and the like even inside strings, before it parses.
+    `own` are functions that a query cannot call and planning has put there. Spark replaces `${env:HOME}` and the like
+    even inside strings, before it parses.
     """
     if not isinstance(tree, exp.Query) or any(isinstance(node, _NEVER) for node in tree.walk()):
         raise SqlError("NOT_IN_THE_LANGUAGE", "only a query can be handed to Spark")
@@ -199,11 +200,11 @@ def spark_text(tree: exp.Expr) -> str:
     except (SqlglotError, RecursionError, ValueError, AttributeError, TypeError):
         raise SqlError("SYNTAX_ERROR", "the query cannot be written as Spark SQL") from None
     sql = sql.replace("${", "\\u0024{")
-    _check_text(sql, tree)
+    _check_text(sql, tree, own)
     return sql
 
 
-def _check_text(sql: str, tree: exp.Expr) -> None:
+def _check_text(sql: str, tree: exp.Expr, own: tuple[str, ...]) -> None:
     tokens = tokenize(sql)
     column_lists = {a.name.lower() for a in tree.find_all(exp.TableAlias) if a.args.get("columns")}
     for index, token in enumerate(tokens):
@@ -227,7 +228,7 @@ def _check_text(sql: str, tree: exp.Expr) -> None:
             words = name.split()
             allowed = (
                 not words[-1].replace("_", "a").isalnum()
-                or words[-1] in _SYNTAX_BEFORE_PAREN
+                or words[-1] in (*_SYNTAX_BEFORE_PAREN, *own)
                 or (words[-1] in functions() and not after_dot)
             )
         if not allowed:

@@ -37,7 +37,7 @@ def type_in_window(scope: Scope, value: exp.Expr, written: exp.Expr, schema: pa.
             f"{sql_of(value)} cannot be computed {scope.inside}",
             written,
             detail=str(problem) or None,
-            hint="put the expression in a CREATE STREAM … AS SELECT … first and read that stream",
+            hint=scope.instead,
         ) from None
 
 

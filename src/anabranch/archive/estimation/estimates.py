@@ -105,9 +105,11 @@ def _count(design: Design, rows: NDArray[np.int64], confidence: float, found_by_
 
 
 def _sum(design: Design, powers: Powers, confidence: float) -> Bounded:
-    found = design.spreads(powers.number, spread(powers), totals(powers))
+    centre = spread(powers)
+    found = design.spreads(powers.number, centre, totals(powers))
     low, high = bounds(found, confidence, found.sampled)
     unknown = ((found.sampled == 0) & (not design.exact)) | (design.unseen > 0) | design.lopsided
+    unknown = unknown | design.alike(powers.number, centre)
     return _arrays(found.value, low, high, design.by_group(powers.number) > 0, unknown)
 
 
@@ -122,7 +124,7 @@ def _average(design: Design, powers: Powers, confidence: float) -> Bounded:
     found = found._replace(value=ratio, variance=found.variance * design.lost(found.sampled)).as_of_few()
     low, high = bounds(found, confidence, found.sampled - 1)
     unknown = ((found.sampled < 2) & (not design.exact)) | (design.unseen > 0) | design.lopsided
-    return _arrays(ratio, low, high, there, unknown)
+    return _arrays(ratio, low, high, there, unknown | design.alike(powers.number, centre))
 
 
 def _one_sided(function: str, values: pa.Array, exact: bool) -> Bounded:

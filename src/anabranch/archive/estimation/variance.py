@@ -15,6 +15,8 @@ from anabranch.archive.estimation.sums import Sums
 from anabranch.kernels.moments import Spread
 
 _TELLING = 8.0
+_SAME = 1e-14
+"""Values that differ by no more than this part are the same, but for rounding."""
 _KEYS = 8.0
 """As many equally large keys are few."""
 _TOP, _TOP_OF_FEW = 0.1, 10.0
@@ -118,6 +120,20 @@ class Design:
         if read < 2:
             return np.ones(len(sampled))
         return np.where(sampled > 1, sampled / np.maximum(sampled - 1, 1) * (1 - 1 / read), 1.0)
+
+    def alike(self, count: Integers, centre: Spread) -> NDArray[np.bool_]:
+        """Groups of which rows were left out, and all values that were read are the same.
+
+        Such a sample says nothing of how far the others lie off: of values that are 0 but for one in a thousand,
+        most samples of a hundred have zeros alone.
+        """
+        exact = self._exact_strata[self.stratum]
+        number = np.where(exact, 0, count)
+        sampled = self.by_group(number)
+        mean = _per_group(self.group, number * centre.mean, self.groups) / np.maximum(sampled, 1)
+        off = number * (centre.mean - mean[self.group]) ** 2 + np.where(exact, 0.0, centre.second)
+        alike: NDArray[np.bool_] = _per_group(self.group, off, self.groups) <= _SAME**2 * sampled * mean**2
+        return alike & (sampled > 0)
 
     def count_slope(self, rows: Integers, found: Spreads) -> Floats:
         """The slope of a count; where none or all of the rows were counted, that of a first one more or less."""
