@@ -49,13 +49,13 @@ def without_filter(node: exp.Filter) -> exp.Expr:
     """The aggregate over a CASE that is NULL where the condition of FILTER does not hold: aggregates skip NULL."""
     call: exp.Expr = node.this.copy()
     inner = call.this if isinstance(call, exp.WithinGroup) else call
-    keys = call.expression.expressions if isinstance(call, exp.WithinGroup) else []
+    keys = [key.this for key in call.expression.expressions] if isinstance(call, exp.WithinGroup) else []
     distinct = [value for each in inner.expressions if isinstance(each, exp.Distinct) for value in each.expressions]
-    for value in [*(key.this for key in keys), *distinct, *inner.expressions][:1]:
-        if isinstance(value, exp.Star) and aggregate_name(call) != "count":
-            break  # means nothing, with FILTER or without
-        counted = exp.Literal.number(1) if isinstance(value, exp.Star) else value.copy()
-        value.replace(exp.Case(ifs=[exp.If(this=node.expression.this.copy(), true=counted)]))
+    value = next(iter([*keys, *distinct, *inner.expressions]), None)
+    if value is None or (isinstance(value, exp.Star) and aggregate_name(call) != "count"):
+        return call  # means nothing, with FILTER or without
+    counted = exp.Literal.number(1) if isinstance(value, exp.Star) else value.copy()
+    value.replace(exp.Case(ifs=[exp.If(this=node.expression.this.copy(), true=counted)]))
     return call
 
 
