@@ -13,6 +13,8 @@ WORKER_DID_NOT_START = "WORKER_DID_NOT_START"
 """The one failure that is worth trying again at once: Spark allows a Python worker 10 s to start."""
 
 _OURS = re.compile(r"anabranch\.errors\.\w+: ([A-Z][A-Z_]+) (.*)")
+_ABOUT_SPARK = re.compile(r"( Please, refer to '[^']*' for a fix\.)? SQLSTATE: .*$")
+"""Where in Spark's own text, which is not the user's, and where to read about Spark."""
 _RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] ([A-Z][A-Z_]+) (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 _POSITION = re.compile(r"line (\d+), pos (\d+)")
 _CLASS = re.compile(r"\[([A-Z0-9_.]+)\]\s*(.*)")
@@ -36,7 +38,8 @@ def explain_failure(problem: BaseException) -> AnabranchError:
             hint="the machine is very busy; try again",
         )
     first = _CLASS.search(text)
-    name, message = (first[1], first[2]) if first else ("", _first_line(text))
+    name, message = (first[1], _ABOUT_SPARK.sub("", first[2])) if first else ("", _first_line(text))
+    message = message.replace("try_sum", "sum")  # which is what planning makes of it
     if _POSITION.search(text) or name.startswith(("UNRESOLVED", "DATATYPE_MISMATCH", "WRONG_NUM_ARGS", "PARSE")):
         return SqlError("SQL_NOT_UNDERSTOOD", message.rstrip(".") or name, detail=name or None)
     cause = _python_cause(text)
