@@ -31,7 +31,7 @@ from anabranch.sql.safety import SESSION_NAMES, called, check_tree, spark_text
 from anabranch.sql.sources import Lookup, look_up, stream_name
 from anabranch.sql.tree import Select
 
-_IN_ANY_ORDER = (frozenset(FUNCTIONS.values()) - {"mode"}) | {"bool_and", "bool_or", "every", "some", "any", "count_if"}
+_IN_ANY_ORDER = (frozenset(FUNCTIONS.values()) - {"mode"}) | {"bool_and", "bool_or", "every", "some", "any"}
 """Aggregates that are the same however rows are ordered; of several modes one is as good as the other."""
 
 
