@@ -644,7 +644,8 @@ STANDING = [
     (
         f"SELECT exit, count(*) AS n FROM cars {SINCE} REDUCE BY uniform(0.4) GROUP BY exit HAVING n > 1 {EVERY}",
         "NOT_ON_REDUCED_DATA (line 1, column 104) HAVING would choose groups by their estimates, and the bounds of "
-        "those would not hold. Hint: make it a stream with CREATE STREAM … AS SELECT …, and filter the rows of that",
+        "those would not hold. Hint: leave REDUCE BY out; or make it a stream, CREATE STREAM … AS SELECT …, and "
+        "filter that by a bound",
     ),
     (
         f"SELECT exit FROM cars {SINCE} GROUP BY exit HAVING median(speed) > 1 {EVERY}",
@@ -908,7 +909,8 @@ STANDING = [
     (
         f"SELECT exit, count(*) AS n {COMMUTERS} REDUCE BY by_key(plate, 0.5) {ON} GROUP BY exit HAVING n > 1 {EVERY}",
         "NOT_ON_REDUCED_DATA (line 1, column 169) HAVING would choose groups by their estimates, and the bounds of "
-        "those would not hold. Hint: make it a stream with CREATE STREAM … AS SELECT …, and filter the rows of that",
+        "those would not hold. Hint: leave REDUCE BY out; or make it a stream, CREATE STREAM … AS SELECT …, and "
+        "filter that by a bound",
     ),
     (
         f"SELECT upper(plate) AS p, count(*) AS n {COMMUTERS} {ON} GROUP BY p {EVERY}",

@@ -34,16 +34,10 @@ def ask(
 ) -> pa.Table:
     """The answer of a question; `history` gives the reader of a stream, `run` reads what an operator says."""
     reader: HistoryReader = history(question.stream)
-    by_summaries = question.reducer is not None and question.reducer[0] == "every"
-    infos = [info for _, info in archives_of(catalog.stream_storage(question.stream))]
+    if question.reducer is not None and question.reducer[0] == "every":
+        return _by_summaries(question, catalog, reader)
     if question.archive is not None:
-        wanted = [info for info in infos if info.name.lower() == question.archive.lower()]
-        if by_summaries and any(info.layout == WINDOWED for info in wanted):
-            infos = wanted  # its windows, and for what they do not hold whichever archive has the rows
-        else:
-            reader = reader.only(question.archive)
-    if by_summaries:
-        return _by_summaries(question, catalog, reader, infos)
+        reader = reader.only(question.archive)
     rows = _rows_between(reader, question.since, question.until)
     return answer(question, lambda operator: Sums.from_table(run(operator)), rows, block=reader.block).table
 
@@ -63,12 +57,17 @@ def summaries_name(info: ArchiveInfo) -> str:
     return f"{info.stream}.{info.name}"
 
 
-def _by_summaries(
-    question: ArchiveQuestion, catalog: Catalog, reader: HistoryReader, infos: Sequence[ArchiveInfo]
-) -> pa.Table:
+def _by_summaries(question: ArchiveQuestion, catalog: Catalog, reader: HistoryReader) -> pa.Table:
     assert question.reducer is not None
     every: int = question.reducer[1][0]
-    storage = catalog.stream_storage(question.stream)
+    declared = archives_of(catalog.stream_storage(question.stream))
+    eager = [info for _, info in declared if info.layout == WINDOWED]
+    if question.archive is not None:
+        named = [info for info in eager if info.name.lower() == question.archive.lower()]
+        if named:
+            eager = named  # and for what it does not hold, whichever archive has the rows
+        else:
+            reader = reader.only(question.archive)
     where = None if question.filter is None else bind(question.filter, reader.schema)
     asked = SummaryQuestion(
         keys=tuple((name, _column(sql, reader.schema, "group by")) for name, sql in question.keys),
@@ -84,10 +83,10 @@ def _by_summaries(
         raise QueryError(
             "NOT_ON_REDUCED_DATA", problem, hint="leave REDUCE BY every(…) out, or use another reducer such as uniform"
         )
-    stored = [each for each in archives_of(storage) if each[1].layout != WINDOWED]
-    lazy = LazySummaries(stored[0][0], reader.schema) if stored else None
-    eager = _eager(catalog, reader, infos)
-    found = summaries_for(reader, question.since, question.until, shape, reader.end(), lazy, eager)
+    stored = [place for place, info in declared if info.layout != WINDOWED]
+    lazy = LazySummaries(stored[0], reader.schema) if stored else None
+    copies = _eager(catalog, reader, eager)
+    found = summaries_for(reader, question.since, question.until, shape, reader.end(), lazy, copies)
     table = question_by_summaries(asked, found, None if where is None else _filter(where, shape))
     return _arranged(question, table)
 
@@ -113,8 +112,7 @@ def _eager(catalog: Catalog, reader: HistoryReader, infos: Sequence[ArchiveInfo]
     """The copies that standing queries fill, as far as they know all rows of their windows."""
     found = []
     for info in infos:
-        if info.layout != WINDOWED or info.every is None:
-            continue
+        assert info.every is not None
         shape = Shape(info.every, info.group_by, info.values)
         try:
             answers = StreamReader(catalog.stream_storage(summaries_name(info)))

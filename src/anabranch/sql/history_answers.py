@@ -177,7 +177,7 @@ def refuse_having(select: Select, tree: exp.Select) -> None:
             "NOT_ON_REDUCED_DATA",
             "HAVING would choose groups by their estimates, and the bounds of those would not hold",
             having,
-            hint="make it a stream with CREATE STREAM … AS SELECT …, and filter the rows of that",
+            hint="leave REDUCE BY out; or make it a stream, CREATE STREAM … AS SELECT …, and filter that by a bound",
             keyword="HAVING",
         )
 
