@@ -345,24 +345,17 @@ class Database:
         live_from = plan.operator.live_from if isinstance(plan.operator, Landmark) else None
         info = QueryInfo(name, select.source, running=True, kind=kind, live_from=live_from)
         query = self._make(info, plan)
-        if self._is_leftover(name):
-            self.catalog.drop_stream(name)
-        query.prepare()
-        self.catalog.save_query(info)
+        answers = query.answers()
         with self._mutex:
+            self.catalog.create_query(info, answers)
             self._queries[name.lower()] = query
         try:
+            query.prepare()
             query.start()
         except BaseException:
             self._drop_query(name)
             raise
         return query
-
-    def _is_leftover(self, name: str) -> bool:
-        """A stream for the answers of a query that was never written down, or dropped, when a process died."""
-        known = {s.name.lower(): s for s in self.streams()}.get(name.lower())
-        queries = {q.name.lower() for q in self.catalog.queries()}
-        return known is not None and known.origin.startswith("query ") and name.lower() not in queries
 
     def get_query(self, name: str) -> Query:
         """The handle of a query that exists."""

@@ -6,14 +6,18 @@ import datetime as dt
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 import anabranch as ab
 from anabranch.errors import AnabranchError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("spark")
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -238,3 +242,16 @@ def test_options_of_a_stream_are_its_own_settings(db: ab.Database) -> None:
     assert db.tail("free").num_rows == 1
     with pytest.raises(AnabranchError, match='SETTING_NOT_FOUND "segment_byte" is not an option of a stream'):
         db.sql("CREATE STREAM other (id BIGINT) OPTIONS (segment_byte '1')")
+
+
+def test_queries_with_a_rest_in_spark_sql_that_start_together_each_see_their_own_rows(
+    db: ab.Database, spark: SparkSession
+) -> None:
+    for number in range(4):
+        db.sql(f"CREATE STREAM s{number} (c{number} STRING, at TIMESTAMP) TIMESTAMP BY at")
+    numbers = [number % 4 for number in range(24)]
+    before = {table.name for table in spark.catalog.listTables()}
+    with ThreadPoolExecutor(8) as threads:
+        frames = threads.map(lambda n: db.dataframe(f"SELECT soundex(c{n}) AS x{n} FROM s{n}"), numbers)
+        assert [frame.columns for frame in frames] == [[f"x{n}", "_time"] for n in numbers]
+    assert {table.name for table in spark.catalog.listTables()} == before

@@ -29,6 +29,8 @@ from anabranch.schema import StreamSchema, arrow_type
 
 FORMAT = 1
 REJECTS = ".rejects"
+QUERY_ORIGIN = "query "
+"""How the origin of a stream begins that holds the answers of a query."""
 _MARKER = "anabranch.json"
 _QUERY = "query.json"
 
@@ -41,7 +43,7 @@ class QueryInfo:
     sql: str
     running: bool = True
     kind: str = "query"
-    """`query` for CREATE CONTINUOUS QUERY, `stream` for CREATE STREAM … AS."""
+    """`query` for CREATE CONTINUOUS QUERY, `stream` for CREATE STREAM … AS, `archive` for what fills an archive."""
     id: str = field(default_factory=lambda: secrets.token_hex(6))
     """Differs from that of a dropped query of the same name, so that nothing of it is taken for this one's."""
     live_from: int | None = None
@@ -110,19 +112,20 @@ class Catalog:
         return sorted((StreamInfo.load(s) for s in found if s.exists(INFO)), key=lambda i: i.name.lower())
 
     def create_stream(self, info: StreamInfo) -> None:
-        storage = self.root.child("streams", _directory(info.name))
-        if info.name.lower().endswith(REJECTS):
-            raise CatalogError("NAME_NOT_ALLOWED", f'"{info.name}" would be the name of the rejects of another stream')
-        _refuse_row_column(info.schema.names)
+        _check_stream(info)
         with self._lock():
-            if storage.exists(INFO):
-                raise CatalogError(
-                    "NAME_EXISTS",
-                    f'"{info.name}" exists already',
-                    hint="choose another name, write IF NOT EXISTS, or DROP it first",
-                )
-            storage.delete_all()
-            info.create(storage)
+            self._create_stream(info)
+
+    def _create_stream(self, info: StreamInfo) -> None:
+        storage = self.stream_storage(info.name)
+        if storage.exists(INFO):
+            raise CatalogError(
+                "NAME_EXISTS",
+                f'"{info.name}" exists already',
+                hint="choose another name, write IF NOT EXISTS, or DROP it first",
+            )
+        storage.delete_all()
+        info.create(storage)
 
     def add_column(self, name: str, column: str, sql: str) -> StreamInfo:
         """Give a stream one more column; rows that are there have NULL in it. Only for who may write the stream."""
@@ -137,7 +140,8 @@ class Catalog:
         return changed
 
     def drop_stream(self, name: str) -> None:
-        self._remove(self.root.child("streams"), _directory(name))
+        with self._lock():
+            self._remove("streams", name)
 
     # -- queries -----------------------------------------------------------------------------
 
@@ -159,6 +163,22 @@ class Catalog:
         found = (storage.child(d).read_json(_QUERY) for d in storage.directories())
         return sorted((QueryInfo(**data) for data in found if data), key=lambda q: q.name.lower())
 
+    def create_query(self, info: QueryInfo, answers: StreamInfo) -> None:
+        """A query and the stream its answers go to, both or none.
+
+        Both come and go under one lock, so a stream of answers that has no query was left by a process that died
+        in between: its name is free.
+        """
+        _check_stream(answers)
+        with self._lock():
+            if not self.query_storage(info.name).exists(_QUERY) and self._is_of_answers(info.name):
+                self._remove("streams", info.name)
+            self._create_stream(answers)
+            self.save_query(info)
+
+    def _is_of_answers(self, name: str) -> bool:
+        return self._has_stream(name) and self.stream(name).origin.startswith(QUERY_ORIGIN)
+
     def save_query(self, info: QueryInfo) -> None:
         storage = self.query_storage(info.name)
         if not storage.exists():
@@ -166,7 +186,10 @@ class Catalog:
         storage.write_json(_QUERY, asdict(info))
 
     def drop_query(self, name: str) -> None:
-        self._remove(self.root.child("queries"), _directory(name))
+        """Remove a query and its answers."""
+        with self._lock():
+            self._remove("queries", name)
+            self._remove("streams", name)
 
     def ingest_storage(self, name: str) -> Storage:
         return self.root.child("ingests", _directory(name))
@@ -186,15 +209,14 @@ class Catalog:
 
     # -- how -----------------------------------------------------------------------------------
 
-    def _remove(self, parent: Storage, directory: str) -> None:
+    def _remove(self, kind: str, name: str) -> None:
         """Rename first, so that a crash leaves either all of it or nothing that anyone would find."""
-        with self._lock():
-            trash = self.root.child("dropped")
-            trash.make()
-            name = f"{secrets.token_hex(8)}"
-            with contextlib.suppress(FileNotFoundError):
-                parent.filesystem.move(parent.full(directory), trash.full(name))
-                trash.child(name).delete_all()
+        trash = self.root.child("dropped")
+        trash.make()
+        place = secrets.token_hex(8)
+        with contextlib.suppress(FileNotFoundError):
+            self.root.filesystem.move(self.root.child(kind).full(_directory(name)), trash.full(place))
+            trash.child(place).delete_all()
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
@@ -212,6 +234,12 @@ class Catalog:
             yield
         finally:
             lock.release()
+
+
+def _check_stream(info: StreamInfo) -> None:
+    if info.name.lower().endswith(REJECTS):
+        raise CatalogError("NAME_NOT_ALLOWED", f'"{info.name}" would be the name of the rejects of another stream')
+    _refuse_row_column(info.schema.names)
 
 
 def _refuse_row_column(names: Iterable[str]) -> None:

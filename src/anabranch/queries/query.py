@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from anabranch.catalog import Catalog, QueryInfo
+from anabranch.catalog import QUERY_ORIGIN, Catalog, QueryInfo
 from anabranch.clock import Clock
 from anabranch.dataspace.opening import end_of, open_stream
 from anabranch.errors import AnabranchError, QueryError, StreamError
@@ -121,15 +121,18 @@ class Query:
             self._failure = self._running.failure()
         return self._failure
 
-    def prepare(self) -> None:
-        """Make the stream its answers go to, and keep what it has yet to read."""
+    def answers(self) -> StreamInfo:
+        """The stream its answers are to go to; Spark says its columns where it computes them."""
         schema = self._plan.schema
         if schema is None:
             residual = self._plan.residual_sql
             assert residual is not None
             arrow = self._engine().answer_schema(self._options(), residual)
             schema = StreamSchema(_plain(arrow), self._plan.time)
-        self._catalog.create_stream(StreamInfo(self.name, schema, origin=f"query {self.name}"))
+        return StreamInfo(self.name, schema, origin=QUERY_ORIGIN + self.name)
+
+    def prepare(self) -> None:
+        """Keep what it has yet to read."""
         for name in self.inputs:
             storage = self._catalog.stream_storage(name)
             reader = open_stream(storage)
@@ -198,7 +201,6 @@ class Query:
         for name in self.inputs:
             retention.let_go(self._catalog.stream_storage(name), self.name)
         self._catalog.drop_query(self.name)
-        self._catalog.drop_stream(self.name)
 
     def _remember(self, *, running: bool) -> None:
         if self._info.running != running:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -181,11 +182,14 @@ class Engine:
         frame = self._spark.readStream.format(FORMAT).options(**options.to_options()).load()
         if residual_sql is None or options.sealed:
             return frame
+        view = f"{INPUT_VIEW}_{secrets.token_hex(8)}"  # others start at this moment, and all of them read INPUT_VIEW
         try:
-            frame.createOrReplaceTempView(INPUT_VIEW)
-            return self._spark.sql(residual_sql)
+            frame.createTempView(view)
+            return self._spark.sql(f"WITH {INPUT_VIEW} AS (SELECT * FROM {view}) {residual_sql}")
         except PySparkException as problem:
             raise explain_failure(problem) from problem
+        finally:
+            self._spark.catalog.dropTempView(view)
 
     def answer_schema(self, options: SourceOptions, residual_sql: str) -> pa.Schema:
         """The columns of an answer that Spark SQL computes the rest of."""
