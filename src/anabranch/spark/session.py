@@ -31,6 +31,14 @@ STARTED_WITH: dict[str, str] = {
     "spark.scheduler.mode": "FAIR",
 }
 
+# A Spark inside this machine talks to nobody else: whoever reaches the driver's port could have it run anything.
+# The secret is drawn by Spark anew each time it starts. A cluster must be reachable: docs/security.md says what to set.
+CLOSED: dict[str, str] = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.authenticate": "true",
+}
+
 # What every session we use runs with, also one that was handed in.
 RUNS_WITH: dict[str, str] = {
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -133,6 +141,15 @@ def register(spark: SparkSession) -> None:
             raise
 
 
+def is_embedded(master: str) -> bool:
+    """Whether Spark runs in one JVM of this process's own, so that nobody else has to reach it.
+
+    >>> is_embedded("local[*,4]"), is_embedded("local-cluster[2,1,1024]"), is_embedded("spark://head:7077")
+    (True, False, False)
+    """
+    return master == "local" or master.startswith("local[")
+
+
 def _start(settings: Settings, log_path: str | None) -> SparkSession:
     java = prepare_environment(os.environ)
     master = settings["master"]
@@ -141,7 +158,7 @@ def _start(settings: Settings, log_path: str | None) -> SparkSession:
     builder = SparkSession.builder.master(master).appName("anabranch")
     builder = builder.config("spark.driver.memory", settings["driver_memory"])
     builder = builder.config("spark.pyspark.python", sys.executable)
-    for name, value in {**STARTED_WITH, **RUNS_WITH}.items():
+    for name, value in {**STARTED_WITH, **(CLOSED if is_embedded(master) else {}), **RUNS_WITH}.items():
         builder = builder.config(name, value)
     try:
         with _stderr_to(log_path):
