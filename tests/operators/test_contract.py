@@ -318,6 +318,9 @@ EXAMPLES: dict[str, dict[str, Operator]] = {
 }  # fmt: skip
 CASES = [pytest.param(op, id=f"{kind}-{name}") for kind, ops in EXAMPLES.items() for name, op in ops.items()]
 every = pytest.mark.parametrize("operator", CASES)
+ROUNDS_BY_ROWS = ("merge", "range_merge")
+"""Operators that do not say yet when time alone makes a round."""
+waiting = pytest.mark.parametrize("operator", [c for c in CASES if c.values[0].kind not in ROUNDS_BY_ROWS])
 
 
 def rows(count: int, seed: int = 1, begin: int = 1_000) -> pa.Table:
@@ -562,3 +565,24 @@ def test_harness_sees_too_many_tasks() -> None:
     operator = Eager("in", (("ts", "ts"),), "ts")
     with small_tasks(), pytest.raises(ContractBroken, match="10 tasks were planned, 3 were allowed"):
         run_batch(operator, Inputs({"in": log}), {"in": Offset()}, {"in": log.offset()}, 3)
+
+
+@waiting
+def test_what_is_due_comes_when_it_is_due_and_nothing_before(operator: Operator) -> None:
+    """In silence: from what is due to what is due then, the answers are those of all time at once."""
+    data = rows(36, seed=8)
+    harness = OperatorHarness(operator, {"in": SCHEMA})
+    for at in range(0, 36, 12):
+        harness.push("in", data.slice(at, 12))
+        harness.step(rows=random.Random(at).choice([None, 5]))
+        harness.due()
+    harness.run()
+    for _ in range(12):
+        due = harness.due()
+        if not due or due["in"] > 1_000_000:
+            break
+        harness.advance("in", due["in"])
+        harness.step()
+    harness.advance("in", 1_000_000)
+    harness.step()
+    assert same(harness.answers(), in_one_batch(operator, data))

@@ -37,6 +37,9 @@ __all__ = [
     "Piece",
     "Task",
     "Work",
+    "first_time",
+    "first_time_of_any",
+    "time_of_row",
 ]
 
 Offsets = Mapping[str, Offset]
@@ -265,6 +268,14 @@ class Operator:
         """The time its answer has reached at `end`: no later answer row is older."""
         return min(end[name].time for name in self.inputs)
 
+    def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
+        """Per input, the time it must reach for more to be answered though no row comes; empty: nothing waits.
+
+        Once they have reached these times more is answered, or something else is due; before that,
+        time alone answers nothing. Inputs that are not named are not waited for.
+        """
+        return {}
+
     def needs(self, at: Offsets) -> dict[str, Floor]:
         """Per input, the rows the operator may still read after `at`; retention keeps them."""
         return {name: Floor(row=at[name].row) for name in self.inputs}
@@ -291,3 +302,20 @@ class Operator:
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": self.kind, **dataclasses.asdict(self)}
+
+
+def time_of_row(reader: LogReader, row: int) -> int:
+    """The time of the row with a number."""
+    return int(reader.read(row, row + 1, [reader.time_column]).column(0)[0].value)
+
+
+def first_time(reader: LogReader, since: int, end: int) -> int | None:
+    """The time of the first row below number `end` that is not older than `since`; None if there is none."""
+    row = max(reader.row_at_time(since, end), reader.first_row())
+    return time_of_row(reader, row) if row < end else None
+
+
+def first_time_of_any(at: Offsets, since: int, inputs: Inputs) -> int | None:
+    """The same for the first such row of any stream, below its offset."""
+    found = [first_time(inputs.readers[name], since, offset.row) for name, offset in at.items()]
+    return min((time for time in found if time is not None), default=None)

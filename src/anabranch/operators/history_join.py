@@ -24,7 +24,7 @@ from anabranch.archive.reducers import reducer_of
 from anabranch.errors import QueryError
 from anabranch.kernels.values import frozen, integers
 from anabranch.log.offset import MAX_TIME
-from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, LogReader, Offset, Offsets, Operator, Task
+from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, Offset, Offsets, Operator, Task, time_of_row
 from anabranch.operators.columns import Bound, bind, columns_of, project
 from anabranch.operators.history.equal import Equal, keys_of
 from anabranch.operators.history.past import PastProgram, PastReader
@@ -98,7 +98,7 @@ class HistoryJoin(Operator):
         begin = super().beginning(inputs)
         first = begin[self.history].row
         if self.history != self.stream and inputs.history(self.history).first_row() < first:
-            begin[self.history] = Offset(first, _time_of(inputs.readers[self.history], first - 1))
+            begin[self.history] = Offset(first, time_of_row(inputs.readers[self.history], first - 1))
         return begin
 
     # -- plan --------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class HistoryJoin(Operator):
         reader = inputs.readers[self.stream]
         parts = max(1, min(parallelism, (last - first) // ROWS_PER_TASK))
         cuts = [first + (last - first) * i // parts for i in range(parts + 1)]
-        times = [_time_of(reader, min(row, last - 1)) for row in cuts] if parts > 1 else []
+        times = [time_of_row(reader, min(row, last - 1)) for row in cuts] if parts > 1 else []
         if any(b - a <= 2 * self.within for a, b in itertools.pairwise(times)):
             cuts = [first, last]  # the tasks would read the same history
         ranges = list(itertools.pairwise(cuts))
@@ -199,6 +199,17 @@ class HistoryJoin(Operator):
     def reached(self, end: Offsets) -> int:
         time = end[self.stream].time
         return time if self.stream == self.history else min(time, self._answerable(end))
+
+    def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
+        """A live row waits until its newest portion of history is there."""
+        row = self.ready(at, inputs)
+        if row >= at[self.stream].row:
+            return {}
+        return {self.history: self.history_due(time_of_row(inputs.readers[self.stream], row) + 1)}
+
+    def history_due(self, time: int) -> int:
+        """The time history must have reached for live rows before `time` to be answered."""
+        return time if self.stream == self.history else time - self.period + self.within
 
     def needs(self, at: Offsets) -> dict[str, Floor]:
         """Live rows that are not answered yet, and all portions of those to come."""
@@ -319,7 +330,3 @@ def with_found(table: pa.Table, found: NDArray[np.int64], keep: float) -> pa.Tab
     for field, each in zip(_FOUND, values, strict=True):
         table = table.append_column(field, pa.array(each))
     return table
-
-
-def _time_of(reader: LogReader, row: int) -> int:
-    return int(integers(reader.read(row, row + 1, [reader.time_column]).column(0))[0])

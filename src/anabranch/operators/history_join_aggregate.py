@@ -20,7 +20,7 @@ from anabranch.errors import QueryError
 from anabranch.kernels.hashing import hashes
 from anabranch.kernels.spans import LEVELS, pane_runs
 from anabranch.kernels.values import frozen, integers, one_array
-from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, Offset, Offsets, Operator, Task
+from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, Offset, Offsets, Operator, Task, time_of_row
 from anabranch.operators.history.bounded import Bounded, bind_bounded, refuse_questions, with_time
 from anabranch.operators.history_join import HistoryJoin, live_with_found, with_found
 from anabranch.operators.window_explain import measure
@@ -186,6 +186,14 @@ class HistoryJoinAggregate(Operator):
         """The end of the next period: no answer comes before that."""
         whole = self._whole(end)
         return whole if whole == MIN_TIME else whole + self.every
+
+    def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
+        """The end of the first period that has live rows and is not answered."""
+        row = self._begin(at, at, inputs)
+        if row >= at[self.join.stream].row:
+            return {}
+        end = (time_of_row(inputs.readers[self.join.stream], row) // self.every + 1) * self.every
+        return {self.join.history: self.join.history_due(end), self.join.stream: end}
 
     def current(self, reached: int, newest: int, every: int = 1) -> int:
         return reached - self.every

@@ -209,6 +209,18 @@ class Landmark(Operator):
         time = end[self.stream].time
         return time if time == MIN_TIME else (max(time, self.since) // self.every + 1) * self.every
 
+    def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
+        """The next answer, once a row counts."""
+        offset, reader = at[self.stream], inputs.readers[self.stream]
+        over = self._last is not None and offset.time >= self._last
+        if (
+            over
+            or offset.time < self.since
+            or reader.row_at_time(self.since, offset.row) >= self._counted(offset, inputs)
+        ):
+            return {}
+        return {self.stream: self.reached(at)}
+
     def current(self, reached: int, newest: int, every: int = 1) -> int:
         """The newest answer."""
         return newest

@@ -23,6 +23,7 @@ from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, Offset, Off
 from anabranch.operators.window_aggregate import WindowAggregate
 from anabranch.operators.window_rows import CHANGE, DELETE, INSERT, WindowRows
 from anabranch.operators.window_sets import END, WindowSetOperation, answers_of
+from anabranch.operators.windowed import window_due
 from anabranch.schema import TIME_TYPE
 
 _WINDOW_COLUMNS = ("window_start", "window_end")
@@ -173,6 +174,10 @@ class WindowChanges(Operator):
 
     def reached(self, end: Offsets) -> int:
         return self.inner.reached(end)
+
+    def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
+        """Also where the last rows have left the window: that is a change."""
+        return window_due(self.inner, at, inputs, self.inner.size + self.inner.slide)
 
     def current(self, reached: int, newest: int, every: int = 1) -> int | None:
         return self.inner.current(reached, newest)

@@ -17,7 +17,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from anabranch.kernels.values import Column, integers, one_array
-from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, Offset, Offsets, Operator, Task
+from anabranch.operators.base import (
+    MIN_TIME,
+    Floor,
+    Inputs,
+    Keeps,
+    Offset,
+    Offsets,
+    Operator,
+    Task,
+    first_time_of_any,
+)
 from anabranch.operators.columns import Bound, bind, project
 from anabranch.operators.window_explain import measure
 from anabranch.operators.window_join import at_time
@@ -91,6 +101,15 @@ class WindowCombination(Operator):
     def reached(self, end: Offsets) -> int:
         whole = self._whole(end)
         return whole if whole == MIN_TIME else whole + self.period
+
+    def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
+        """The end of the first period that has rows and is not answered, or in which a part has something due."""
+        own = {name: at[name] for name in self.inputs}
+        waiting = first_time_of_any(own, self._whole(at), inputs)
+        taken_in = at_time(self._whole(at), own, inputs)
+        times = [time - 1 for _, part, _ in self.parts for time in part.due(taken_in, inputs).values()]
+        first = min([*times, *([] if waiting is None else [waiting])], default=None)
+        return {} if first is None else dict.fromkeys(self.inputs, (first // self.period + 1) * self.period)
 
     def current(self, reached: int, newest: int, every: int = 1) -> int:
         return reached - self.period

@@ -18,7 +18,17 @@ import pyarrow as pa
 
 from anabranch.errors import QueryError
 from anabranch.kernels.values import integers
-from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, Offset, Offsets, Operator, Task
+from anabranch.operators.base import (
+    MIN_TIME,
+    Floor,
+    Inputs,
+    Keeps,
+    Offset,
+    Offsets,
+    Operator,
+    Task,
+    first_time_of_any,
+)
 from anabranch.operators.columns import Bound, bind, columns_of, project
 from anabranch.operators.join.explain import explain_join
 from anabranch.operators.join.order import order_of
@@ -174,6 +184,14 @@ class WindowJoin(Operator):
     def reached(self, end: Offsets) -> int:
         times = [end[name].time for name in self.inputs]
         return min(times) if self.ordered else max(times)
+
+    def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
+        """In order of time a row waits until all streams have passed its time."""
+        if not self.ordered:
+            return {}
+        own = {name: at[name] for name in self.inputs}
+        waiting = first_time_of_any(own, min(offset.time for offset in own.values()), inputs)
+        return {} if waiting is None else dict.fromkeys(self.inputs, waiting + 1)
 
     def needs(self, at: Offsets) -> dict[str, Floor]:
         """Rows leave when no row to come of any other stream can lie in their window."""

@@ -20,7 +20,17 @@ from numpy.typing import NDArray
 from anabranch.errors import QueryError
 from anabranch.kernels.spans import LEVELS, pane_runs
 from anabranch.kernels.values import Column, frozen, one_array
-from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, Offset, Offsets, Operator, Task
+from anabranch.operators.base import (
+    MIN_TIME,
+    Floor,
+    Inputs,
+    Keeps,
+    Offset,
+    Offsets,
+    Operator,
+    Task,
+    first_time_of_any,
+)
 from anabranch.operators.join.program import TIME, JoinProgram
 from anabranch.operators.join.run import JoinRun
 from anabranch.operators.window_explain import measure
@@ -79,9 +89,7 @@ class WindowJoinAggregate(Operator):
 
     def whole_periods(self, at: Offsets, inputs: Inputs) -> dict[str, Offset]:
         """How far the streams are taken in: to the end of the last period that all have reached."""
-        time = min(at[name].time for name in self.inputs)
-        own = {name: at[name] for name in self.inputs}
-        return at_time(time if time == MIN_TIME else time // self.period * self.period, own, inputs)
+        return at_time(self._whole(at), {name: at[name] for name in self.inputs}, inputs)
 
     # -- run ---------------------------------------------------------------------------------------
 
@@ -164,16 +172,25 @@ class WindowJoinAggregate(Operator):
 
     def reached(self, end: Offsets) -> int:
         """The end of the next period: no answer comes before that."""
-        time = min(end[name].time for name in self.inputs)
-        return time if time == MIN_TIME else (time // self.period + 1) * self.period
+        whole = self._whole(end)
+        return whole if whole == MIN_TIME else whole + self.period
+
+    def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
+        """The end of the first period that has rows and is not answered."""
+        own = {name: at[name] for name in self.inputs}
+        waiting = first_time_of_any(own, self._whole(at), inputs)
+        return {} if waiting is None else dict.fromkeys(self.inputs, (waiting // self.period + 1) * self.period)
+
+    def _whole(self, at: Offsets) -> int:
+        """The end of the last period that all streams have reached."""
+        time = min(at[name].time for name in self.inputs)
+        return time if time == MIN_TIME else time // self.period * self.period
 
     def current(self, reached: int, newest: int, every: int = 1) -> int:
         return reached - self.period
 
     def needs(self, at: Offsets) -> dict[str, Floor]:
-        time = min(at[name].time for name in self.inputs)
-        whole = time if time == MIN_TIME else time // self.period * self.period
-        aligned = {name: Offset(at[name].row, whole) for name in self.inputs}
+        aligned = {name: Offset(at[name].row, self._whole(at)) for name in self.inputs}
         return self._joined.needs(aligned)
 
     def keeps(self) -> Keeps | None:

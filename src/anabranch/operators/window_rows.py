@@ -24,7 +24,7 @@ from anabranch.operators.ordering import ranks
 from anabranch.operators.window_explain import explain_delay, measure
 from anabranch.operators.window_program import WINDOW_END, WINDOW_START, kept_rows
 from anabranch.operators.window_ring import WindowRing
-from anabranch.operators.windowed import WindowedOperator
+from anabranch.operators.windowed import WindowedOperator, window_due
 from anabranch.schema import TIME_TYPE
 
 CHANGE = "_change"
@@ -99,6 +99,9 @@ class WindowRows(WindowedOperator):
     def first_axis(self, begin: int) -> int:
         """Where the rows begin that an answer after `begin` may hold, or tell the end of."""
         return self.panes.next_end(begin) - self.size - (self.slide if self.changes else 0)
+
+    def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
+        return window_due(self, at, inputs, self.size + (self.slide if self.changes else 0))
 
     def needs(self, at: Offsets) -> dict[str, Floor]:
         offset = at[self.stream]

@@ -20,6 +20,7 @@ from anabranch.kernels.groups import encode
 from anabranch.kernels.values import integers, one_array
 from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, Offset, Offsets, Operator, Task
 from anabranch.operators.window_aggregate import WindowAggregate
+from anabranch.operators.windowed import window_due
 from anabranch.schema import TIME_TYPE
 from anabranch.windows.panes import Panes
 from anabranch.windows.partials import key_order
@@ -144,6 +145,9 @@ class WindowSetOperation(Operator):
     def reached(self, end: Offsets) -> int:
         axis = self._axis(end)
         return axis if self.unit == "rows" or axis == MIN_TIME else self.panes.next_end(axis)
+
+    def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
+        return window_due(self, at, inputs, self.size)
 
     def current(self, reached: int, newest: int, every: int = 1) -> int:
         return self.left.current(reached, newest, every)

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from anabranch.dataspace.opening import Reader
 
 
+_FAR = 10**12
+"""A time (µs) later than all that tests wait for."""
+
+
 class ContractBroken(AssertionError):
     """An operator did what the contract of operators rules out."""
 
@@ -116,6 +120,38 @@ class OperatorHarness:
             raise ContractBroken(f"the micro-batch from {start} to {end} gave another answer the second time")
         return answer
 
+    def due(self) -> dict[str, int]:
+        """What time the operator waits for, checked: before it nothing is answered, at it something, or more is due."""
+        at = self.offsets
+        due = self._due(at)
+        if not due:
+            later = {name: offset._replace(time=max(offset.time, _FAR)) for name, offset in at.items()}
+            if self._aside(at, later).num_rows:
+                raise ContractBroken(f"at {at} nothing is due, and in time something is answered")
+            return due
+        if unknown := due.keys() - at.keys():
+            raise ContractBroken(f"{unknown} are no inputs")
+        if all(time <= at[name].time for name, time in due.items()):
+            raise ContractBroken(f"at {at} what is due, {due}, is past")
+        before = {n: o._replace(time=max(o.time, due.get(n, o.time + 1) - 1)) for n, o in at.items()}
+        if self._aside(at, before).num_rows:
+            raise ContractBroken(f"at {at} something is answered before it is due, {due}")
+        then = {name: offset._replace(time=max(offset.time, due.get(name, MIN_TIME))) for name, offset in at.items()}
+        if not self._aside(at, then).num_rows and self._due(then) == due:
+            raise ContractBroken(f"at {at} nothing is answered when it is due, {due}, and nothing else is due then")
+        return due
+
+    def _due(self, at: dict[str, Offset]) -> dict[str, int]:
+        readers = {name: log.worker() for name, log in self._logs.items()}
+        return self.operator.due(at, guarded(self.operator, Inputs(readers, str(self.scratch)), at))
+
+    def _aside(self, start: dict[str, Offset], end: dict[str, Offset]) -> pa.Table:
+        """What a micro-batch would answer; nothing of it is kept."""
+        readers = {name: log.worker() for name, log in self._logs.items()}
+        with tempfile.TemporaryDirectory(prefix="anabranch-harness-") as scratch:
+            shutil.copytree(self.scratch, scratch, dirs_exist_ok=True)
+            return run_batch(self.operator, Inputs(readers, scratch), start, end, 1)
+
     def answers(self) -> pa.Table:
         """All answers so far."""
         return self._together(self._answers)
@@ -166,21 +202,25 @@ class OperatorHarness:
 def run_batch(operator: Operator, inputs: Inputs, start: Offsets, end: Offsets, parallelism: int) -> pa.Table:
     """Plan and run one micro-batch as Spark would, task after task, and check the operator's contract."""
     schema = operator.schema(inputs)
-    needs = operator.needs(start)
-    guarded = replace(
-        inputs, gathers=True, readers={n: _Guarded(r, needs[n]) for n, r in inputs.readers.items() if n in needs}
-    )
-    tasks = operator.plan(start, end, guarded, parallelism)
+    inputs = guarded(operator, inputs, start)
+    tasks = operator.plan(start, end, inputs, parallelism)
     if len(tasks) > parallelism:
         raise ContractBroken(f"{len(tasks)} tasks were planned, {parallelism} were allowed")
     batches: list[pa.RecordBatch] = []
     for task in tasks:
-        batches += operator.run(pickle.loads(pickle.dumps(task)), guarded)
+        batches += operator.run(pickle.loads(pickle.dumps(task)), inputs)
     answer = operator.gather(pa.Table.from_batches(batches, batches[0].schema if batches else schema))
     if answer.schema != schema:
         raise ContractBroken(f"the answer has the columns {answer.schema}, said were {schema}")
     _check_time(operator, answer, start, end)
     return answer
+
+
+def guarded(operator: Operator, inputs: Inputs, at: Offsets) -> Inputs:
+    """The inputs of an operator with the rows alone that it said it needs after `at`."""
+    needs = operator.needs(at)
+    readers = {name: _Guarded(reader, needs[name]) for name, reader in inputs.readers.items() if name in needs}
+    return replace(inputs, gathers=True, readers=readers)
 
 
 def _check_time(operator: Operator, answer: pa.Table, start: Offsets, end: Offsets) -> None:
