@@ -196,12 +196,11 @@ def test_first_that_agrees_in_every_key(count_a: int, count_b: int, tolerances: 
 def test_nearest_free_partner(count_a: int, count_b: int, tolerances: list[float], ended: bool, seed: int) -> None:
     chance = random.Random(seed)
     a, b = some_side(count_a, len(tolerances), chance), some_side(count_b, len(tolerances), chance)
-    ends = [side.records[-1].keys[0] or 0.0 for side in (a, b) if side.records]
-    front = np.inf if ended or not ends else min(ends) - tolerances[0]
+    reach = [side.keys[0, side.window[-1]] if len(side.window) else 0.0 for side in (a, b)]
     out_a, out_b = np.empty(30, np.int64), np.empty(30, np.int64)
     count = match_nearest(
-        a.keys, a.rows, a.window, count_a, b.keys, b.rows, b.window, count_b, np.array(tolerances), front,
-        out_a, out_b,
+        a.keys, a.rows, a.window, count_a, b.keys, b.rows, b.window, count_b, np.array(tolerances), not ended,
+        reach[0], reach[1], out_a, out_b,
     )  # fmt: skip
     assert found(out_a, out_b, count) == positions(a, b, nearest(a.records, b.records, tolerances, ended=ended))
 

@@ -112,21 +112,38 @@ def first(a: Sequence[Record], b: Sequence[Record], tolerances: Sequence[float])
 
 
 def nearest(a: Sequence[Record], b: Sequence[Record], tolerances: Sequence[float], *, ended: bool = False) -> Pairs:
-    """The nearest pair, then the nearest of what is left; those in front wait for what may come unless all has."""
-    if not a or not b:
-        return []
-    front = math.inf if ended else min(max(r.keys[0] for r in side) for side in (a, b)) - tolerances[0]  # type: ignore[type-var, operator]
+    """The closest pair, then the closest of what is left; of equally close ones who came first, of A and then of B.
+
+    Unless the streams have ended, records with first keys as large as the largest so far may come. A pair that
+    one of them could part is in doubt, and so are both of its records for all partners that are further away.
+    """
     ranked = sorted(
         (_distance(one, other, tolerances), one.number, other.number, one, other)
         for one in a
         for other in b
-        if within(one, other, tolerances) and max(one.keys[0], other.keys[0]) <= front  # type: ignore[type-var, operator]
+        if within(one, other, tolerances)
     )
+    taken: Numbers = (set(), set())
+    doubtful: Numbers = (set(), set())
     pairs: Pairs = []
-    for *_, one, other in ranked:
-        if all(one != x and other != y for x, y in pairs):
+    for far, n, m, one, other in ranked:
+        if n in taken[0] or m in taken[1]:
+            continue
+        in_doubt = n in doubtful[0] or m in doubtful[1]
+        if not ended and (_may_come_nearer(one, b, tolerances, far) or _may_come_nearer(other, a, tolerances, far)):
+            in_doubt = True
+        for numbers, number in zip(doubtful if in_doubt else taken, (n, m), strict=True):
+            numbers.add(number)
+        if not in_doubt:
             pairs.append((one, other))
     return sorted(pairs, key=lambda pair: a.index(pair[0]))
+
+
+def _may_come_nearer(record: Record, others: Sequence[Record], tolerances: Sequence[float], far: float) -> bool:
+    gap = max(other.keys[0] for other in others) - record.keys[0]  # type: ignore[type-var, operator]
+    if gap <= 0:
+        return far > 0
+    return tolerances[0] > 0 and float(gap / tolerances[0]) < far
 
 
 def _distance(a: Record, b: Record, tolerances: Sequence[float]) -> float:

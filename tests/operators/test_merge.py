@@ -28,8 +28,20 @@ from anabranch.testing.harness import same as same_rows
 from tests.operators.join_oracle import Condition, told
 from tests.operators.join_rows import EPOCH, SCHEMA, Row, at_most, minus, rows_of, table_of
 from tests.operators.join_rows import equal as equals
-from tests.operators.merge_cases import Answer, Case, Key, Value, answer, check, column, equal, same, some_streams
-from tests.operators.merge_oracle import MAX_TIME, Record, group_rounds, kappa, shortfall
+from tests.operators.merge_cases import (
+    Answer,
+    Case,
+    Key,
+    Value,
+    answer,
+    check,
+    column,
+    equal,
+    keyed,
+    same,
+    some_streams,
+)
+from tests.operators.merge_oracle import MAX_TIME, Record, group_rounds, kappa, nearest, shortfall
 
 NAN, INF = float("nan"), float("inf")
 POLICIES = ["first", "nearest", "all"]
@@ -399,6 +411,37 @@ def test_nearest_waits_for_a_nearer_one() -> None:
     assert (3, 3.1) in pairs_of(case, [1, 2, 3, 3.2, 5], [1, 2, 3.9, 3.1, 5])
     eager = replace(case, policy="first")
     assert (3, 3.9) in pairs_of(eager, [1, 2, 3, 3.2, 5], [1, 2, 3.9, 3.1, 5])
+
+
+def test_nearest_leaves_nobody_for_one_that_is_further_away() -> None:
+    """10.5 is nearer to 11.0 than to 9.75, though 11.0 is near the front; 11.5 waits: 11.75 may find a nearer one."""
+    case = Case(keys=((same("x", 0.75),),), policy="nearest", joins=("left",), window=100, step=100, every=3)
+    a, b = [9.75, 11.0, 11.5], [10.5, 11.75]
+    assert pairs_of(case, a, b) == [(11.0, 10.5), (11.5, 11.75), (9.75, None)]
+
+
+@settings(max_examples=150)
+@given(seed=st.integers(0, 2**32))
+def test_nearest_in_order_is_the_closest_pair_first_of_all(seed: int) -> None:
+    """Of streams in order of their first key nothing is decided too early: round by round is like all at once."""
+    chance = random.Random(seed)
+    steps = chance.choice([[0.25, 0.5, 1.0], [0.0, 0.25], [0.5], [0.0, 0.75, 3.0]])
+    streams = {}
+    for name in "st":
+        x, values = chance.choice([0.0, 0.5]), []
+        for _ in range(chance.randint(0, 30)):
+            values.append(x)
+            x += chance.choice(steps)
+        times = sorted(chance.randrange(40) for _ in values)
+        streams[name] = rows_of(times, x=values, l=[chance.randrange(4) for _ in values])
+    keys: tuple[Key, ...] = (same("x", chance.choice([0, 0.25, 0.75, 2])),)
+    if chance.random() < 0.4:
+        keys += (same("l", chance.choice([0, 1, 3])),)
+    case = Case(keys=(keys,), policy="nearest", window=1000, step=1000, every=chance.choice([1, 3, 10, None]))
+    found = [row[:2] for row in told(check(case, streams, chance).answers())]
+    a, b, tolerances = keyed(case, streams)
+    closest = [(one.number, other.number) for one, other in nearest(a, b, tolerances, ended=True)]
+    assert sorted(found) == sorted(closest)  # type: ignore[type-var]
 
 
 def test_all_gives_every_pair_once() -> None:

@@ -144,15 +144,15 @@ def match_first(keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance,
 
 
 @compiled
-def nearest_free(keys_a, a, keys_b, window_b, rows_b, count_b, order_b, values_b, key, tolerance, taken, front):  # type: ignore[no-untyped-def]
-    """The nearest record that agrees and is not taken, and how far it is; -1 if there is none."""
+def nearest_free(keys_a, a, keys_b, window_b, rows_b, count_b, order_b, values_b, key, tolerance, taken, passed):  # type: ignore[no-untyped-def]
+    """The nearest record that agrees and is neither taken nor passed over, and how far it is; -1 if there is none."""
     value = keys_a[key, a]
     best, least = -1, np.inf
     j = first_near(values_b, count_b, value, tolerance[key])
     while j < count_b and abs(values_b[j] - value) <= tolerance[key]:
         at = order_b[j]
         b = window_b[at]
-        if not taken[at] and keys_b[0, b] <= front and agree(keys_a, a, keys_b, b, tolerance):
+        if not taken[at] and not passed[at] and agree(keys_a, a, keys_b, b, tolerance):
             far = distance(keys_a, a, keys_b, b, tolerance)
             if far < least or (far == least and rows_b[b] < rows_b[window_b[best]]):
                 best, least = at, far
@@ -161,17 +161,28 @@ def nearest_free(keys_a, a, keys_b, window_b, rows_b, count_b, order_b, values_b
 
 
 @compiled
-def merge_undisputed(keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance, front, merged, taken):  # type: ignore[no-untyped-def]
+def may_come_nearer(value, reach, tolerance, far):  # type: ignore[no-untyped-def]
+    """Whether a record with a first key from `reach` on can be nearer to `value` than `far` tolerances."""
+    gap = reach - value
+    if gap <= 0:
+        return far > 0
+    return tolerance > 0 and gap / tolerance < far
+
+
+@compiled
+def merge_undisputed(  # type: ignore[no-untyped-def]
+    keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance, more, reach_a, reach_b, merged, taken
+):
     """Merge records with one key that agree with each other and with nobody else: most of them, mostly."""
     j = 0
     for i in range(count_a):
         x = keys_a[0, window_a[i]]
         while j < count_b and x - keys_b[0, window_b[j]] > tolerance:
             j += 1
-        if x > front or j == count_b:
+        if j == count_b:
             return
         y = keys_b[0, window_b[j]]
-        if y > front or abs(x - y) > tolerance:
+        if abs(x - y) > tolerance:
             continue
         if j + 1 < count_b and keys_b[0, window_b[j + 1]] - x <= tolerance:
             continue
@@ -179,33 +190,43 @@ def merge_undisputed(keys_a, window_a, count_a, keys_b, window_b, count_b, toler
             continue
         if i + 1 < count_a and abs(keys_a[0, window_a[i + 1]] - y) <= tolerance:
             continue
+        if more and (x + tolerance > reach_b or y + tolerance > reach_a):
+            far = abs(x - y) / tolerance if tolerance > 0 else 0.0
+            if may_come_nearer(x, reach_b, tolerance, far) or may_come_nearer(y, reach_a, tolerance, far):
+                continue
         merged[i], taken[j] = j, True
 
 
 @compiled
 def match_nearest(  # type: ignore[no-untyped-def]
-    keys_a, rows_a, window_a, count_a, keys_b, rows_b, window_b, count_b, tolerance, front, out_a, out_b
-):
+    keys_a, rows_a, window_a, count_a, keys_b, rows_b, window_b, count_b, tolerance, more, reach_a, reach_b,
+    out_a, out_b,
+):  # fmt: skip
     """The closest pair merges first, then the closest of the rest; ties go to those that came first.
 
-    Records whose first key is beyond `front` wait. A heap holds the nearest free partner of each
-    record; if another has taken it meanwhile, the next nearest is searched.
+    If `more` may come, with first keys from `reach_a` and `reach_b` on, a pair has to wait while one of them could
+    be nearer to either of the two. So do records that might have one of the two if something nearer came for the
+    other: both of a pair that is in doubt are in doubt for whatever is further away. A heap holds the nearest free
+    partner of each record; if another has taken it meanwhile, the next nearest is searched.
     """
     key = most_selective(keys_b, window_b, count_b, tolerance)
     order_b, values_b = ordered_by(keys_b, window_b, count_b, key)
-    taken = np.zeros(count_b, np.bool_)
+    taken, doubtful_b, nobody = np.zeros(count_b, np.bool_), np.zeros(count_b, np.bool_), np.zeros(count_b, np.bool_)
+    doubtful_a = np.zeros(count_a, np.bool_)
     partner = np.full(count_a, -1, np.int64)
     far = np.empty(count_a, np.float64)
     heap = np.empty(count_a, np.int64)
     merged = np.full(count_a, -1, np.int64)
     if len(tolerance) == 1:
-        merge_undisputed(keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance[0], front, merged, taken)
+        merge_undisputed(
+            keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance[0], more, reach_a, reach_b, merged, taken
+        )
     size = 0
     for i in range(count_a):
-        if keys_a[0, window_a[i]] > front or merged[i] >= 0:
+        if merged[i] >= 0:
             continue
         best, least = nearest_free(
-            keys_a, window_a[i], keys_b, window_b, rows_b, count_b, order_b, values_b, key, tolerance, taken, front
+            keys_a, window_a[i], keys_b, window_b, rows_b, count_b, order_b, values_b, key, tolerance, taken, nobody
         )
         if best >= 0:
             partner[i], far[i] = best, least
@@ -214,17 +235,27 @@ def match_nearest(  # type: ignore[no-untyped-def]
             rise(heap, size - 1, far, rows_a, window_a)
     while size > 0:
         i = heap[0]
-        if taken[partner[i]]:
-            best, least = nearest_free(
-                keys_a, window_a[i], keys_b, window_b, rows_b, count_b, order_b, values_b, key, tolerance, taken, front
-            )
-            partner[i], far[i] = best, least
-            if best < 0:
+        j = partner[i]
+        if not taken[j] and not (doubtful_a[i] and doubtful_b[j]):
+            in_doubt = doubtful_a[i] or doubtful_b[j]
+            if more and not in_doubt:
+                x, y = keys_a[0, window_a[i]], keys_b[0, window_b[j]]
+                in_doubt = may_come_nearer(x, reach_b, tolerance[0], far[i]) or may_come_nearer(
+                    y, reach_a, tolerance[0], far[i]
+                )
+            if not in_doubt:
+                merged[i], taken[j] = j, True
                 size -= 1
                 heap[0] = heap[size]
-        else:
-            merged[i] = partner[i]
-            taken[partner[i]] = True
+                sink(heap, size, far, rows_a, window_a)
+                continue
+            doubtful_a[i], doubtful_b[j] = True, True
+        # One that is in doubt goes on, too: it casts doubt on all it might have.
+        passed = doubtful_b if doubtful_a[i] else nobody
+        partner[i], far[i] = nearest_free(
+            keys_a, window_a[i], keys_b, window_b, rows_b, count_b, order_b, values_b, key, tolerance, taken, passed
+        )
+        if partner[i] < 0:
             size -= 1
             heap[0] = heap[size]
         sink(heap, size, far, rows_a, window_a)

@@ -267,12 +267,9 @@ def merge_groups(  # type: ignore[no-untyped-def]
             if count_a == 0 or count_b == 0:
                 found = 0
             elif policy == NEAREST:
-                front = np.inf
-                if not ended:
-                    front = min(keys_a[0, window_a[count_a - 1]], keys_b[0, window_b[count_b - 1]]) - tolerance[0]
                 found = match_nearest(
-                    keys_a, rows_a, window_a, count_a, keys_b, rows_b, window_b, count_b, tolerance, front,
-                    pair_a, pair_b,
+                    keys_a, rows_a, window_a, count_a, keys_b, rows_b, window_b, count_b, tolerance, not ended,
+                    keys_a[0, window_a[count_a - 1]], keys_b[0, window_b[count_b - 1]], pair_a, pair_b,
                 )  # fmt: skip
             elif ended:
                 found = 0

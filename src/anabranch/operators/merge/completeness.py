@@ -106,7 +106,7 @@ class Sample:
         out_a, out_b = np.empty(count_a, np.int64), np.empty(count_a, np.int64)
         rows_a, rows_b = np.arange(count_a), np.arange(count_b)
         merged = match_nearest(
-            a, rows_a, window_a, count_a, b, rows_b, window_b, count_b, tolerance, np.inf, out_a, out_b
+            a, rows_a, window_a, count_a, b, rows_b, window_b, count_b, tolerance, False, 0.0, 0.0, out_a, out_b
         )
         return int(merged), min(count_a, count_b)
 
