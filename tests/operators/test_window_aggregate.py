@@ -11,6 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -19,10 +20,11 @@ from hypothesis import strategies as st
 from anabranch.errors import QueryError
 from anabranch.operators import operator_from_json, window_aggregate, window_run
 from anabranch.operators.base import MIN_TIME, Floor, Inputs, Offset, Work
+from anabranch.operators.live import forget_all
 from anabranch.operators.window_aggregate import WindowAggregate
 from anabranch.schema import TIME_TYPE, StreamSchema
+from anabranch.testing import OperatorHarness
 from anabranch.testing.memory_log import MemoryLog
-from anabranch.windows import scratch as scratch_files
 from tests.operators.oracle import answer
 
 COLUMNS = {
@@ -139,7 +141,7 @@ def play(
             reader.floor = op.needs({"in": at})["in"]
             if scratch in ("lost", "torn", "restarted"):
                 # Another process goes on: it has the files, or what is left of them, and no memory.
-                scratch_files._memory = scratch_files._Memory()
+                forget_all()
             if scratch == "lost":
                 shutil.rmtree(folder)
                 folder.mkdir()
@@ -310,6 +312,30 @@ def test_replaying_a_batch_gives_the_same_rows() -> None:
         batch(143, 200)
         assert batch(95, 143) == second
         assert [row["n"] for row in second] == [30] * 5
+
+
+def test_a_small_batch_run_again_after_a_large_one_of_two_tasks_says_the_same() -> None:
+    """What the batch itself kept the first time speaks for less than it needs when it is run again."""
+    minute, rows_a_second, backlog, more = 60_000_000, 200, 1_050_000, 8_000
+    columns = (("k", "k"), ("n", "n"), ("_time", "window_end"))
+    op = WindowAggregate(
+        "in", "time", 60 * minute, minute, (("k", "k"),), (("n", "count", None),), columns, "_time"
+    )  # fmt: skip
+    harness = OperatorHarness(op, {"in": StreamSchema.of({"k": "INT", "ts": "TIMESTAMP"}, time="ts")})
+
+    def push(first: int, last: int) -> None:
+        n = np.arange(first, last)
+        times = pa.array(n * (1_000_000 // rows_a_second)).view(TIME_TYPE)
+        harness.push("in", pa.table({"k": pa.array(n % 2, pa.int32()), "ts": times}))
+
+    push(0, backlog)
+    harness.step(parallelism=2)
+    assert len(list(harness.scratch.glob("*-of-2"))) == 2
+    push(backlog, backlog + more)
+    assert harness.step().column("n").to_pylist() == [360_000, 360_000]
+    harness.replay()
+    harness.restart()
+    harness.replay()
 
 
 def test_a_year_without_rows_costs_no_windows() -> None:

@@ -11,6 +11,8 @@ import weakref
 from collections import OrderedDict
 from typing import Any, Generic, Protocol, TypeVar
 
+from anabranch.windows.scratch import memory
+
 _MOST_BYTES = 1 << 30
 
 
@@ -25,10 +27,18 @@ T = TypeVar("T", bound=_Sized)
 _all: weakref.WeakSet[Live[Any]] = weakref.WeakSet()
 
 
+Memories = dict[Any, OrderedDict[Any, Any]]
+
+
+def exchange(other: Memories) -> Memories:
+    """All that operators remember in this process, in exchange for what they do in another one."""
+    places: list[Any] = [memory, *_all]
+    return {place: place.exchange(other.get(place, OrderedDict())) for place in places}
+
+
 def forget_all() -> None:
     """Lose whatever operators remember, as a process does that ends."""
-    for each in list(_all):
-        each.clear()
+    exchange({})
 
 
 class Live(Generic[T]):
@@ -49,9 +59,14 @@ class Live(Generic[T]):
     def put(self, name: str, thing: T) -> None:
         with self._lock:
             self._kept[name] = thing
-            while len(self._kept) > 1 and sum(each.nbytes for each in self._kept.values()) > _MOST_BYTES:
+            while len(self._kept) > 1 and sum(thing.nbytes for thing in self._kept.values()) > _MOST_BYTES:
                 self._kept.popitem(last=False)
 
-    def clear(self) -> None:
+    def exchange(self, kept: OrderedDict[str, T]) -> OrderedDict[str, T]:
+        """Other things in place of those that are here."""
         with self._lock:
-            self._kept.clear()
+            self._kept, kept = kept, self._kept
+            return kept
+
+    def clear(self) -> None:
+        self.exchange(OrderedDict())

@@ -278,7 +278,7 @@ class WindowRun:
         low = max(first, oldest)
         if low < high:
             entries = pa.concat_tables([self._program.partials.schema.empty_table(), *self._fresh])
-            scratch.keep_nodes(low, high, entries.filter(pa.array(_starts(entries) >= oldest)))
+            scratch.keep_nodes(low, high, oldest, entries.filter(pa.array(_starts(entries) >= oldest)))
         if self._open.num_rows:
             scratch.keep_open(self._end.row, high, self._open)
         scratch.clean(self._start.row, self._panes.first_needed(begin))

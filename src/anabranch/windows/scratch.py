@@ -2,10 +2,12 @@
 
 Two kinds of file, both written under a temporary name and renamed, without waiting for the disk:
 
-    panes.LOW.HIGH.ROWS.BYTES.CRC    the nodes that end in (LOW, HIGH]; a node not in it is empty
-    open.ROW.PANE.ROWS.BYTES.CRC     the pane that was still filling when rows below ROW were folded
+    panes.LOW.HIGH.SINCE.ROWS.BYTES.CRC    the nodes that end in (LOW, HIGH] and begin at SINCE or later
+    open.ROW.PANE.PANE.ROWS.BYTES.CRC      the pane that was still filling when rows below ROW were folded
 
-What is missing or torn (length or checksum differ) is computed again from the log.
+A node that a file speaks for and does not hold is empty. Of one that no file speaks for nothing is known: a
+batch that is run again needs older nodes than what it wrote itself the first time speaks for. What is missing
+or torn (length or checksum differ) is computed again from the log.
 """
 
 from __future__ import annotations
@@ -20,11 +22,10 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels.values import one_array
-from anabranch.windows.panes import Nodes, node_end
+from anabranch.windows.panes import Nodes, node_end, node_start
 
 _MEMORY_BYTES = 256 << 20
 _STALE_SECONDS = 3600
@@ -34,6 +35,7 @@ class _File(NamedTuple):
     kind: str
     low: int
     high: int
+    since: int
     rows: int
     size: int
     checksum: str
@@ -45,13 +47,17 @@ class _File(NamedTuple):
     @staticmethod
     def parse(name: str) -> _File | None:
         parts = name.split(".")
-        if len(parts) != 6 or parts[0] not in ("panes", "open"):
+        if len(parts) != 7 or parts[0] not in ("panes", "open"):
             return None
         try:
-            low, high, rows, size = map(int, parts[1:5])
+            low, high, since, rows, size = map(int, parts[1:6])
         except ValueError:
             return None
-        return _File(parts[0], low, high, rows, size, parts[5])
+        return _File(parts[0], low, high, since, rows, size, parts[6])
+
+    def speaks_for(self, start: int, end: int) -> bool:
+        """Whether it holds all there is of a node of the panes start ≤ n < end."""
+        return self.low < end <= self.high and self.since <= start
 
 
 class _Memory:
@@ -81,13 +87,21 @@ class _Memory:
         with self._lock:
             self._drop((folder, name))
 
+    def exchange(self, tables: OrderedDict[tuple[str, str], pa.Table]) -> OrderedDict[tuple[str, str], pa.Table]:
+        """Other tables in place of those that are here."""
+        with self._lock:
+            self._tables, tables = tables, self._tables
+            self._bytes = sum(table.nbytes for table in self._tables.values())
+            return tables
+
     def _drop(self, key: tuple[str, str]) -> None:
         table = self._tables.pop(key, None)
         if table is not None:
             self._bytes -= table.nbytes
 
 
-_memory = _Memory()
+memory = _Memory()
+"""Tables of the scratch files that this process has read or written."""
 
 
 class Scratch:
@@ -110,14 +124,12 @@ class Scratch:
     # -- reading ---------------------------------------------------------------------------------
 
     def nodes(self, wanted: Nodes) -> list[pa.Table] | None:
-        """Tables that hold all entries of the wanted nodes, or None if some file is missing."""
+        """Tables that hold all entries of the wanted nodes, or None if no file speaks for one of them."""
         runs = [file for file in self._files if file.kind == "panes"]
         chosen: dict[_File, None] = {}
-        for end in np.unique(node_end(wanted)).tolist():
-            at = bisect.bisect_left(runs, end, key=lambda file: file.low) - 1
-            if at < 0:
-                return None
-            file = runs[at] if runs[at].high >= end else next((f for f in runs[:at] if f.high >= end), None)
+        for start, end in zip(node_start(wanted).tolist(), node_end(wanted).tolist(), strict=True):
+            newest = bisect.bisect_left(runs, end, key=lambda file: file.low) - 1
+            file = next((runs[at] for at in range(newest, -1, -1) if runs[at].speaks_for(start, end)), None)
             if file is None:
                 return None
             chosen[file] = None
@@ -132,7 +144,7 @@ class Scratch:
 
     def open_pane(self, row: int, pane: int) -> tuple[int, pa.Table] | None:
         """The newest entries of the open pane at or before `row`, with the row they were folded up to."""
-        table = _memory.get(self._key, f"open.{row}.{pane}")
+        table = memory.get(self._key, f"open.{row}.{pane}")
         if table is not None:
             return row, table
         for file in reversed(self._files):
@@ -143,7 +155,7 @@ class Scratch:
         return None
 
     def _read(self, file: _File) -> pa.Table | None:
-        table = _memory.get(self._key, file.name)
+        table = memory.get(self._key, file.name)
         if table is not None:
             return table
         try:
@@ -157,21 +169,21 @@ class Scratch:
         if table.schema != self._schema:
             self._delete(file)
             return None
-        _memory.put(self._key, file.name, table)
+        memory.put(self._key, file.name, table)
         return table
 
     # -- writing ---------------------------------------------------------------------------------
 
-    def keep_nodes(self, low: int, high: int, entries: pa.Table) -> None:
-        """Keep the nodes that end in (low, high]."""
-        self._write("panes", low, high, entries)
+    def keep_nodes(self, low: int, high: int, since: int, entries: pa.Table) -> None:
+        """Keep all nodes that end in (low, high] and begin at `since` or later."""
+        self._write("panes", low, high, since, entries)
 
     def keep_open(self, row: int, pane: int, entries: pa.Table) -> None:
         """Keep the open pane; on disk only if folding it again from the last file would cost more than the bytes."""
-        _memory.put(self._key, f"open.{row}.{pane}", entries)
+        memory.put(self._key, f"open.{row}.{pane}", entries)
         saved = [file.low for file in self._files if file.kind == "open" and file.high == pane and file.low <= row]
         if not saved or (row - max(saved)) * 4 >= entries.num_rows:
-            self._write("open", row, pane, entries)
+            self._write("open", row, pane, pane, entries)
 
     def clean(self, row: int, pane: int) -> None:
         """Delete what a batch that starts at `row` and needs panes from `pane` on cannot use."""
@@ -185,13 +197,13 @@ class Scratch:
         """Rows and bytes in files."""
         return sum(file.rows for file in self._files), sum(file.size for file in self._files)
 
-    def _write(self, kind: str, low: int, high: int, entries: pa.Table) -> None:
+    def _write(self, kind: str, low: int, high: int, since: int, entries: pa.Table) -> None:
         table = pa.Table.from_arrays([one_array(c) for c in entries.columns], schema=self._schema)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, self._schema) as writer:
             writer.write_table(table)
         content = sink.getvalue()
-        file = _File(kind, low, high, table.num_rows, content.size, f"{zlib.crc32(content):08x}")
+        file = _File(kind, low, high, since, table.num_rows, content.size, f"{zlib.crc32(content):08x}")
         if file in self._files:
             return
         temporary = self._folder / f"{file.name}.{os.getpid()}.{threading.get_ident()}.tmp"
@@ -204,11 +216,11 @@ class Scratch:
             temporary.unlink(missing_ok=True)
             return
         bisect.insort(self._files, file)
-        _memory.put(self._key, file.name, table)
+        memory.put(self._key, file.name, table)
 
     def _delete(self, file: _File) -> None:
         self._files.remove(file)
-        _memory.drop(self._key, file.name)
+        memory.drop(self._key, file.name)
         (self._folder / file.name).unlink(missing_ok=True)
 
     def _tidy(self) -> None:
