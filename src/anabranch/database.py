@@ -26,7 +26,8 @@ from anabranch.archive.summaries.eager import eager_select
 from anabranch.catalog import Catalog, QueryInfo
 from anabranch.catalog.planning import plan_query
 from anabranch.clock import Clock, SystemClock
-from anabranch.dataspace.opening import end_of, open_stream, origin_of
+from anabranch.dataspace.access import Access
+from anabranch.dataspace.opening import origin_of
 from anabranch.errors import AnabranchError, CatalogError, DataError, QueryError, StreamError
 from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.offset import MAX_TIME, Offset
@@ -77,7 +78,9 @@ class Database:
         self._clock = clock or SystemClock()
         self._storage = Storage(os.fspath(path))
         self.path = self._storage.address
-        self.catalog = Catalog(self._storage, self._clock, create=create)
+        self.catalog = Catalog(
+            self._storage, self._clock, create=create, access=Access.of(self.settings, self._storage)
+        )
         self._given_spark = spark
         self._engine: Engine | None = None
         self._engine_mutex = threading.Lock()
@@ -189,7 +192,7 @@ class Database:
     def reader(self, stream: str) -> Reader:
         """A reader of a stream with its archives, of a query's answers, or of `<stream>.rejects`."""
         info = self.catalog.stream(stream)
-        reader = open_stream(self.catalog.stream_storage(stream), history=True)
+        reader = self.catalog.open_stream(stream, history=True)
         if info.origin != DATASPACE:  # a server may be away
             reader.refresh()
         return reader
@@ -472,7 +475,7 @@ class Database:
         `ended`: read once, they count as ended, so that nothing waits for rows to come.
         """
         storages = {n: self.catalog.stream_storage(n) for n in operator.inputs}
-        readers = {n: open_stream(s, history=True) for n, s in storages.items()}
+        readers = {n: self.catalog.open_stream(n, history=True) for n in storages}
         return SourceOptions(
             operator=operator.to_json(),
             streams={n: s.address for n, s in storages.items()},
@@ -482,6 +485,7 @@ class Database:
             poll_ms=self.settings["poll_ms"],
             scratch=None if ended else frame_scratch(self.catalog, operator),
             ends={n: list(self._end_of(operator, r, ended)) for n, r in readers.items()},
+            access=self.catalog.access,
         )
 
     def history(self, stream: str) -> Reader:
@@ -490,7 +494,7 @@ class Database:
         with self._mutex:
             made, reader = self._histories.get(stream.lower(), (None, None))
             if reader is None or made != storage.made(INFO):
-                made, reader = storage.made(INFO), open_stream(storage, history=True)
+                made, reader = storage.made(INFO), self.catalog.open_stream(stream, history=True)
                 self._histories[stream.lower()] = (made, reader)
             reader.refresh()
             return reader
@@ -525,7 +529,7 @@ class Database:
         for info in self.streams():
             reader = self.reader(info.name)
             storage = self.catalog.stream_storage(info.name)
-            found = end_of(storage) if info.origin == DATASPACE else reader.end()
+            found = self.catalog.end_of(info.name) if info.origin == DATASPACE else reader.end()
             end = found or Offset()
             rejects = storage.child("rejects")
             streams.append(

@@ -71,6 +71,16 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("master", "local[*]", "The Spark master that is used when no session is handed in."),
     Setting("driver_memory", "2g", "Memory of an embedded Spark driver."),
+    Setting(
+        "file_directories",
+        "secrets",
+        "Where files that SQL names (token_file, tls_root) may lie, with colons between; relative: in the database.",
+    ),
+    Setting(
+        "dataspace_hosts",
+        "localhost",
+        "Servers that SQL may name: host or host:port with commas between; also *.domain, 10.0.0.0/8 and *.",
+    ),
     Setting("warm_up", 1, "Start Spark's Python workers before the first query needs them; 0 does not."),
 )
 

@@ -44,7 +44,7 @@ def create_stream(db: Database, statement: s.CreateStream) -> Result:
     if statement.kind == DATASPACE:
         from anabranch.dataspace.declaring import declare
 
-        info = declare(statement.name, statement.columns, statement.time, statement.options)
+        info = declare(statement.name, statement.columns, statement.time, statement.options, db.catalog.access)
         db.catalog.create_stream(info)
         return Result(message=f'stream "{statement.name}" created: {origin_of(info)}')
     schema = StreamSchema.of(statement.columns, statement.time)

@@ -267,12 +267,13 @@ def test_a_token_is_used_and_never_shown(db: SparklessDatabase, folder: Path, tm
     from anabranch.dataspace.security import Security
 
     secret = "very-secret-token"
-    (tmp_path / "token").write_text(secret)
+    (tmp_path / "river" / "secrets").mkdir()
+    (tmp_path / "river" / "secrets" / "token").write_text(secret)
     with serving(folder, Security(token=secret)) as server:
         options = f"url '{server.url}', dataset 'floods'"
         assert refused(db, f"CREATE STREAM a FROM dataspace OPTIONS ({options})") == "TOKEN_WRONG"
         said = [str(db.sql(f"CREATE STREAM a FROM dataspace OPTIONS ({options}, token '{secret}')").message)]
-        db.sql(f"CREATE STREAM b FROM dataspace OPTIONS ({options}, token_file '{tmp_path / 'token'}')")
+        db.sql(f"CREATE STREAM b FROM dataspace OPTIONS ({options}, token_file 'token')")
         assert [db.reader(name).end().row for name in "ab"] == [10_000, 10_000]
         said += [
             str(db.sql(text).table().to_pydict()) for text in ("SHOW STREAMS", "DESCRIBE a", "EXPLAIN SELECT n FROM a")

@@ -15,17 +15,24 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from anabranch.archive.declaration import ROW
 from anabranch.catalog import reducers
 from anabranch.clock import Clock
+from anabranch.dataspace.access import Access
+from anabranch.dataspace.opening import end_of, open_stream
 from anabranch.errors import CatalogError, StreamError, did_you_mean
 from anabranch.log.lock import BEING_WRITTEN, WriterLock
+from anabranch.log.offset import Offset
 from anabranch.log.storage import Storage, encoded_name
 from anabranch.log.stream import INFO, StreamInfo, rejects_info
 from anabranch.schema import StreamSchema, arrow_type
+
+if TYPE_CHECKING:
+    from anabranch.dataspace.opening import Reader
 
 FORMAT = 1
 REJECTS = ".rejects"
@@ -53,8 +60,10 @@ class QueryInfo:
 class Catalog:
     """Creates, finds and drops streams and queries."""
 
-    def __init__(self, root: Storage, clock: Clock, *, create: bool = True) -> None:
+    def __init__(self, root: Storage, clock: Clock, *, create: bool = True, access: Access | None = None) -> None:
         self.root = root
+        self.access = access or Access()
+        """What declarations of streams may reach outside of the database."""
         self._clock = clock
         if root.is_file():
             raise CatalogError("NOT_A_DATABASE", f"{root.path} is a file", hint="give an empty or new directory")
@@ -83,6 +92,14 @@ class Catalog:
         if name.lower().endswith(REJECTS):
             return self.stream_storage(name[: -len(REJECTS)]).child("rejects")
         return self.root.child("streams", _directory(name))
+
+    def open_stream(self, name: str, *, history: bool = False) -> Reader:
+        """A reader of a stream wherever its rows are; with `history` also those that only archives hold."""
+        return open_stream(self.stream_storage(name), self.access, history=history)
+
+    def end_of(self, name: str) -> Offset | None:
+        """How far a stream has come, for a look at it: None if its rows are on a server that is away."""
+        return end_of(self.stream_storage(name), self.access)
 
     def _has_stream(self, name: str) -> bool:
         return self.root.child("streams", _directory(name)).exists(INFO)

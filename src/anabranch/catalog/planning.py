@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from anabranch.catalog.catalog import Catalog
-from anabranch.dataspace.opening import open_stream
 from anabranch.log.stream import DATASPACE
 from anabranch.operators.landmark import Landmark
 from anabranch.operators.merge.range_operator import RangeMerge
@@ -32,7 +31,7 @@ def _placed(plan: StandingPlan, catalog: Catalog, *, once: bool = False, live_fr
     """
     operator = plan.operator
     if isinstance(operator, Landmark):
-        here = open_stream(catalog.stream_storage(operator.stream)).end().row if live_from is None else live_from
+        here = catalog.open_stream(operator.stream).end().row if live_from is None else live_from
         return replace(plan, operator=replace(operator, live_from=here))
     if not isinstance(operator, RangeMerge):
         return plan

@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import flight
 
+from anabranch.dataspace.access import Access
 from anabranch.dataspace.columns import QUERY
 from anabranch.dataspace.range_index import Cube
 from anabranch.dataspace.reading import Patience, Reading, WatchedStream
@@ -43,15 +44,24 @@ _CHANNEL = [
 class DataSpaceClient:
     """A connection to one server; safe to use from several threads, each of which may have requests in flight.
 
-    `patience` is how many seconds a server may be away before DATA_SERVER_LOST is raised.
+    `patience` is how many seconds a server may be away before DATA_SERVER_LOST is raised. `tls_root` is a file, or
+    what is in it. With `access`, where the server is gets looked at.
     """
 
     def __init__(
-        self, url: str, token: str | None = None, tls_root: str | None = None, patience: float = PATIENCE_SECONDS
+        self,
+        url: str,
+        token: str | None = None,
+        tls_root: str | bytes | None = None,
+        patience: float = PATIENCE_SECONDS,
+        access: Access | None = None,
     ) -> None:
-        self.url = _checked(url)
+        self.url = url
+        self._scheme, self._host, self._port = _parts(url)
         self._token = token
-        self._root = read_secret(tls_root, "TLS root") if tls_root is not None else None
+        self._root = read_secret(tls_root, "TLS root") if isinstance(tls_root, str) else tls_root
+        self._access = access
+        self._connections = 0
         self.patience = patience
         self._mutex = threading.Lock()
         self._connection: flight.FlightClient | None = None
@@ -228,8 +238,17 @@ class DataSpaceClient:
     def _flight(self) -> flight.FlightClient:
         with self._mutex:
             if self._connection is None:
-                roots = {"tls_root_certs": self._root} if self._root is not None else {}
-                self._connection = flight.FlightClient(self.url, generic_options=_CHANNEL, **roots)
+                named: dict[str, Any] = {"tls_root_certs": self._root} if self._root is not None else {}
+                address = self._host
+                if self._access is not None:
+                    # One that does not answer is followed by the next when the connection is made again.
+                    found = self._access.addresses(self._host, self._port)
+                    address = found[self._connections % len(found)]
+                    if address != self._host:
+                        named["override_hostname"] = self._host
+                url = f"{self._scheme}://{address}:{self._port}"
+                self._connection = flight.FlightClient(url, generic_options=_CHANNEL, **named)
+                self._connections += 1
             return self._connection
 
     def _options(self, *, bounded: bool = True) -> flight.FlightCallOptions:
@@ -245,16 +264,17 @@ class DataSpaceClient:
                 patience.bear(problem)
 
 
-def _checked(url: str) -> str:
-    scheme, mark, rest = url.partition("://")
-    host = rest.rpartition(":")
-    if scheme not in ("grpc", "grpc+tcp", "grpc+tls") or not mark or not host[0] or not host[2].isdigit():
+def _parts(url: str) -> tuple[str, str, int]:
+    """Scheme, host and port."""
+    scheme, _, rest = url.partition("://")
+    host, _, port = rest.rpartition(":")
+    if scheme not in ("grpc", "grpc+tcp", "grpc+tls") or not host or not (port.isdigit() and len(port) < 6):
         raise DataError(
             "URL_NOT_UNDERSTOOD",
             f'"{url[:200]}" is not the address of a data server',
             hint="write grpc://host:port, or grpc+tls://host:port",
         )
-    return url
+    return scheme, host, int(port)
 
 
 def _numbers(corner: Sequence[Any] | NDArray[np.float64]) -> list[Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from anabranch.dataspace.access import Access
 from anabranch.dataspace.columns import POSITION
 from anabranch.dataspace.remote_reader import Place
 from anabranch.errors import CatalogError, DataError, SetupError, did_you_mean
@@ -18,10 +18,16 @@ OPTIONS = ("url", "dataset", "token", "token_file", "tls_root")
 _PATIENCE = 5.0
 
 
-def declare(name: str, columns: Sequence[tuple[str, str]], time: str | None, options: Mapping[str, str]) -> StreamInfo:
+def declare(
+    name: str,
+    columns: Sequence[tuple[str, str]],
+    time: str | None,
+    options: Mapping[str, str],
+    access: Access | None = None,
+) -> StreamInfo:
     """The stream that is a data set; its columns are the server's unless some are given, which must be among them."""
     place = _place(name, options)
-    known = place.client(_PATIENCE).describe(place.dataset)
+    known = place.client(access or Access(), _PATIENCE).describe(place.dataset)
     served: dict[str, str] = dict(known["columns"])
     chosen = _chosen(columns, served, place) if columns else served
     time = _time(time, chosen, known, place)
@@ -50,8 +56,7 @@ def _place(name: str, options: Mapping[str, str]) -> Place:
             )
     if "token" in options and "token_file" in options:
         raise CatalogError("OPTIONS_CONTRADICT", "a token and a token_file are given", hint="leave one out")
-    paths = {key: os.path.abspath(options[key]) for key in ("token_file", "tls_root") if key in options}
-    return Place(**{**options, **paths})
+    return Place(**options)
 
 
 def _chosen(columns: Sequence[tuple[str, str]], served: dict[str, str], place: Place) -> dict[str, str]:

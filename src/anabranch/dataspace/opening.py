@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from anabranch.archive.reader import HistoryReader
+from anabranch.dataspace.access import Access
 from anabranch.errors import AnabranchError
 from anabranch.log.offset import Offset
 from anabranch.log.reader import StreamReader
@@ -19,15 +20,18 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 1.0
 
 
-def open_stream(storage: Storage, *, history: bool = False) -> Reader:
-    """The reader of a stream wherever its rows are; with `history` also those that only archives hold."""
+def open_stream(storage: Storage, access: Access | None = None, *, history: bool = False) -> Reader:
+    """The reader of a stream wherever its rows are; with `history` also those that only archives hold.
+
+    `access` says what a declaration may reach: servers of this machine only, unless it says otherwise.
+    """
     info = StreamInfo.load(storage)
     if info.origin != DATASPACE:
         return HistoryReader(storage) if history else StreamReader(storage)
     # Flight takes a while to load, and most streams do without.
     from anabranch.dataspace.remote_reader import RemoteReader
 
-    return RemoteReader(info)
+    return RemoteReader(info, access)
 
 
 def origin_of(info: StreamInfo) -> str:
@@ -37,7 +41,7 @@ def origin_of(info: StreamInfo) -> str:
     return f"{DATASPACE} {info.options.get('url')}/{info.options.get('dataset')}"
 
 
-def end_of(storage: Storage) -> Offset | None:
+def end_of(storage: Storage, access: Access | None = None) -> Offset | None:
     """How far a stream has come, for a look at it: None if its rows are on a server that is away."""
     info = StreamInfo.load(storage)
     if info.origin != DATASPACE:
@@ -45,6 +49,6 @@ def end_of(storage: Storage) -> Offset | None:
     from anabranch.dataspace.remote_reader import RemoteReader
 
     try:
-        return RemoteReader(info, _LOOK_SECONDS).end()
+        return RemoteReader(info, access, _LOOK_SECONDS).end()
     except AnabranchError:
         return None

@@ -6,6 +6,7 @@ fetched while the last is worked on (`prefetch` says why).
 
 from __future__ import annotations
 
+import functools
 import threading
 import time as _time
 from collections import OrderedDict
@@ -17,10 +18,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from anabranch.dataspace.access import Access
 from anabranch.dataspace.client import PATIENCE_SECONDS, DataSpaceClient
 from anabranch.dataspace.columns import POSITION, ROW
 from anabranch.dataspace.range_index import Cube
-from anabranch.dataspace.security import read_token
+from anabranch.dataspace.security import checked_token
 from anabranch.errors import StreamError
 from anabranch.log.offset import MIN_TIME, Offset
 from anabranch.log.stream import StreamInfo
@@ -41,9 +43,12 @@ class Place(NamedTuple):
     tls_root: str | None = None
     identity: str | None = None
 
-    def client(self, patience: float = PATIENCE_SECONDS) -> DataSpaceClient:
-        token = self.token if self.token is not None else read_token(self.token_file, {})
-        return DataSpaceClient(self.url, token, self.tls_root, patience)
+    def client(self, access: Access, patience: float = PATIENCE_SECONDS) -> DataSpaceClient:
+        token = self.token
+        if self.token_file is not None:
+            token = checked_token(access.read(self.token_file, "token"))
+        root = None if self.tls_root is None else access.read(self.tls_root, "TLS root")
+        return DataSpaceClient(self.url, token, root, patience, access)
 
 
 class _Stretch(NamedTuple):
@@ -59,16 +64,22 @@ class RemoteReader:
 
     skew_us = 0
 
-    def __init__(self, info: StreamInfo, patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(self, info: StreamInfo, access: Access | None = None, patience: float = PATIENCE_SECONDS) -> None:
         self.info = info
         self._place = Place(**info.options)
-        self._client = self._place.client(patience)
+        self._access = access or Access()
+        self._patience = patience
         self._kept: OrderedDict[_Stretch, tuple[pa.Table, int]] = OrderedDict()
         self._ahead: tuple[_Stretch, Future[pa.Table]] | None = None
         self._last: _Stretch | None = None
         self._rows = 0
         self._first = 0
         self.bytes_read = 0
+
+    @functools.cached_property
+    def _client(self) -> DataSpaceClient:
+        """Made when rows are asked for: what a stream is can be told without its server."""
+        return self._place.client(self._access, self._patience)
 
     @property
     def schema(self) -> pa.Schema:

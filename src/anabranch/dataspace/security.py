@@ -53,13 +53,15 @@ def is_loopback(host: str) -> bool:
 
 def read_token(path: str | None, environment: Mapping[str, str] | None = None) -> str | None:
     """The token in a file, or else in the environment; None if there is neither."""
-    environment = os.environ if environment is None else environment
-    token = (
-        environment.get("ANABRANCH_TOKEN") if path is None else read_secret(path, "token").decode("utf-8", "replace")
-    )
-    if token is None:
-        return None
-    token = token.strip()
+    if path is not None:
+        return checked_token(read_secret(path, "token"))
+    token = (os.environ if environment is None else environment).get("ANABRANCH_TOKEN")
+    return None if token is None else checked_token(token.encode())
+
+
+def checked_token(said: bytes) -> str:
+    """The token that a file holds."""
+    token = said.decode("utf-8", "replace").strip()
     if len(token) < 8 or not token.isascii() or not token.isprintable():
         raise SetupError(
             "TOKEN_INVALID",

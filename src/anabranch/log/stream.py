@@ -54,6 +54,8 @@ class StreamInfo:
                 "id": self.id,
             },
         )
+        if "token" in self.options and storage.is_local:
+            os.chmod(storage.full(INFO), 0o600)
 
     @staticmethod
     def load(storage: Storage) -> StreamInfo:

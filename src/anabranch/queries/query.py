@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from anabranch.catalog import QUERY_ORIGIN, Catalog, QueryInfo
 from anabranch.clock import Clock
-from anabranch.dataspace.opening import end_of, open_stream
 from anabranch.errors import AnabranchError, QueryError, StreamError
 from anabranch.log import Offset, StreamReader, StreamWriter, retention
 from anabranch.log.lock import owner_of
@@ -135,7 +134,7 @@ class Query:
         """Keep what it has yet to read."""
         for name in self.inputs:
             storage = self._catalog.stream_storage(name)
-            reader = open_stream(storage)
+            reader = self._catalog.open_stream(name)
             reader.refresh()
             retention.hold(storage, self.name, reader.first_row(), None)
         self._tell_missing_history()
@@ -227,7 +226,7 @@ class Query:
 
     def _readers(self) -> dict[str, Reader]:
         history = self._plan.operator.reads_history
-        readers = {name: open_stream(self._catalog.stream_storage(name), history=history) for name in self.inputs}
+        readers = {name: self._catalog.open_stream(name, history=history) for name in self.inputs}
         for reader in readers.values():
             reader.refresh()
         return readers
@@ -250,6 +249,7 @@ class Query:
             every_at_most=self._settings["reevaluate_at_most"],
             pace=self._storage.address,
             window_memory_bytes=self._settings["window_memory_bytes"],
+            access=self._catalog.access,
         )
 
     # -- answers come in -------------------------------------------------------------------------
@@ -292,7 +292,7 @@ class Query:
             source = self._upstream(name)
             if source is not None:
                 source.wait(None if deadline is None else max(deadline - time.monotonic(), 0))
-        target = {n: open_stream(self._catalog.stream_storage(n)).end() for n in self.inputs}
+        target = {n: self._catalog.open_stream(n).end() for n in self.inputs}
         while not self._reached(target):
             if self.failure is not None:
                 raise self.failure
@@ -366,7 +366,7 @@ class Query:
         """What it has taken in, and its Stream, Store, Scratch and Throw."""
         counts = self._counted().counts
         reader, store = self._reader(), self.store()
-        target = {n: end_of(self._catalog.stream_storage(n)) or Offset() for n in self.inputs}
+        target = {n: self._catalog.end_of(n) or Offset() for n in self.inputs}
         keeps = self._plan.operator.keeps()
         windowed = not isinstance(self._plan.operator, Select | WindowJoin | Merge | RangeMerge)
         thrown = "rows that WHERE dropped or no window holds"

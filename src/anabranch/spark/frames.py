@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from anabranch.catalog import Catalog
 from anabranch.catalog.planning import plan_query
 from anabranch.clock import SystemClock
-from anabranch.dataspace.opening import open_stream
+from anabranch.dataspace.access import Access
 from anabranch.errors import QueryError
 from anabranch.log import Storage
 from anabranch.operators.base import Inputs, Operator
@@ -45,12 +45,13 @@ def streaming(
     statements = parse(text)
     if len(statements) != 1 or not isinstance(statements[0], SelectOnce):
         raise QueryError("SELECT_WANTED", "a join is one SELECT", detail=text)
-    catalog = Catalog(Storage(os.fspath(root)), SystemClock(), create=False)
+    storage, chosen = Storage(os.fspath(root)), Settings(settings)
+    catalog = Catalog(storage, SystemClock(), create=False, access=Access.of(chosen, storage))
     plan = plan_query(statements[0].select, catalog)
     sources: Sequence[tuple[str, ...]] = getattr(plan.operator, "sources", ())
     if not isinstance(plan.operator, wanted) or [each[0] for each in sources] != list(aliases):
         raise wrong("select", select, "a select list without aggregates over the streams that are joined")
-    return _frame(spark, plan, catalog, Settings(settings))
+    return _frame(spark, plan, catalog, chosen)
 
 
 def _frame(spark: SparkSession, plan: StandingPlan, catalog: Catalog, settings: Settings) -> DataFrame:
@@ -58,12 +59,13 @@ def _frame(spark: SparkSession, plan: StandingPlan, catalog: Catalog, settings: 
     options = SourceOptions(
         operator=plan.operator.to_json(),
         streams={name: storage.address for name, storage in storages.items()},
-        spark_schema=ddl(plan.operator.schema(Inputs({name: open_stream(s) for name, s in storages.items()}))),
+        spark_schema=ddl(plan.operator.schema(Inputs({name: catalog.open_stream(name) for name in storages}))),
         scratch=frame_scratch(catalog, plan.operator),
         parallelism=settings["parallelism"] or spark.sparkContext.defaultParallelism,
         batch_rows=settings["batch_rows"],
         poll_ms=settings["poll_ms"],
         window_memory_bytes=settings["window_memory_bytes"],
+        access=catalog.access,
     )
     if plan.residual_sql is not None:  # Spark SQL does the rest, with the meaning a database gives it
         return Engine(Session(settings, None, spark)).stream(options, plan.residual_sql)

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from anabranch.catalog import Catalog
+from anabranch.dataspace.access import Access
 from anabranch.log.storage import Storage
 from anabranch.operators.base import Operator
 from anabranch.operators.pace import PACE, Pace
@@ -75,6 +76,8 @@ class SourceOptions:
     """For one-time reads: up to where each stream is read, so that all tasks see the same rows."""
     starts: dict[str, int] = field(default_factory=dict)
     """For one-time reads: rows before this one are left out."""
+    access: Access = field(default_factory=Access)
+    """What the declarations of the streams may reach."""
 
     def current_pace(self) -> Pace:
         """How many windows are answered now: what was said last, even while the query runs."""
@@ -86,4 +89,6 @@ class SourceOptions:
 
     @staticmethod
     def from_options(options: Mapping[str, str]) -> SourceOptions:
-        return SourceOptions(**json.loads(options["anabranch"]))
+        fields = json.loads(options["anabranch"])
+        access = {name: tuple(listed) for name, listed in fields.pop("access").items()}
+        return SourceOptions(**fields, access=Access(**access))

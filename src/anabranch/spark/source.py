@@ -23,6 +23,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from anabranch.dataspace.access import Access
 from anabranch.dataspace.opening import open_stream
 from anabranch.log import retention
 from anabranch.log.offset import Offset
@@ -86,7 +87,7 @@ class _Host:
         return True
 
     def _reader(self, name: str) -> Reader:
-        return open_reader(self._options.streams[name], history=self._history)
+        return open_reader(self._options.streams[name], self._options.access, history=self._history)
 
     def _refresh(self) -> None:
         """A worker's reader may have last looked before an archive was made or its runs were joined."""
@@ -271,19 +272,19 @@ class _Patience:
         return min(max(shortest, self._idle / 10), shortest * self._LONGEST_ROUND)
 
 
-_readers: dict[tuple[str, bool, int], Reader] = {}
+_readers: dict[tuple[str, bool, Access, int], Reader] = {}
 _operators: dict[str, Operator] = {}
 
 
-def open_reader(path: str, *, history: bool = False) -> Reader:
+def open_reader(path: str, access: Access, *, history: bool = False) -> Reader:
     """The reader of a stream in this process, kept open from task to task."""
     storage = Storage(path)
     # A stream that was dropped and made anew has another declaration file.
-    key = (path, history, storage.made(INFO))
+    key = (path, history, access, storage.made(INFO))
     if key not in _readers:
         for old in [k for k in _readers if k[:2] == key[:2]]:
             del _readers[old]
-        _readers[key] = open_stream(storage, history=history)
+        _readers[key] = open_stream(storage, access, history=history)
     return _readers[key]
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pyarrow as pa
 
+from anabranch.dataspace.access import Access
 from anabranch.dataspace.opening import open_stream
 from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.offset import MIN_TIME, Offset
@@ -321,8 +322,10 @@ class Workers:
     be nothing, and must find out by itself that there is more.
     """
 
-    def __init__(self, storage: Storage, count: int = 2, *, history: bool = False) -> None:
-        self._readers = [open_stream(storage, history=history) for _ in range(count)]
+    def __init__(
+        self, storage: Storage, count: int = 2, *, history: bool = False, access: Access | None = None
+    ) -> None:
+        self._readers = [open_stream(storage, access, history=history) for _ in range(count)]
 
     def next(self) -> Reader:
         self._readers.append(self._readers.pop(0))

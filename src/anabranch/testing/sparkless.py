@@ -102,7 +102,9 @@ class LocalEngine:
 
     def read_once(self, options: SourceOptions) -> pa.Table:
         end = {name: Offset(*offset) for name, offset in options.ends.items()}
-        readers = {name: open_stream(Storage(path), history=True) for name, path in options.streams.items()}
+        readers = {
+            name: open_stream(Storage(path), options.access, history=True) for name, path in options.streams.items()
+        }
         for reader in readers.values():
             reader.refresh()
         operator, inputs = operator_from_json(options.operator), Inputs(readers)
@@ -152,8 +154,12 @@ class LocalRunning:
         self._options = options
         self._operator = operator_from_json(options.operator)
         history = self._operator.reads_history
-        self._readers = {n: open_stream(Storage(path), history=history) for n, path in options.streams.items()}
-        self._workers = {n: Workers(Storage(path), history=history) for n, path in options.streams.items()}
+        self._readers = {
+            n: open_stream(Storage(path), options.access, history=history) for n, path in options.streams.items()
+        }
+        self._workers = {
+            n: Workers(Storage(path), history=history, access=options.access) for n, path in options.streams.items()
+        }
         self._reducing = Reducing(self._operator)
         self._checkpoint = checkpoint
         self._on_batch = on_batch
