@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-WHOLE, FLOATING, TEXT, TIME, DATE, TRUTH = "whole", "floating", "text", "time", "date", "truth"
+WHOLE, EXACT, FLOATING, TEXT, TIME, DATE, TRUTH = "whole", "exact", "floating", "text", "time", "date", "truth"
 COLUMNS = {
     WHOLE: ["i8", "i16", "i", "i2", "l", "l2", "missing"],
+    EXACT: ["n", "m", "r"],
     FLOATING: ["f", "d", "d2"],
     TEXT: ["s", "s2"],
     TIME: ["ts", "ts2"],
@@ -15,8 +16,15 @@ COLUMNS = {
     TRUTH: ["b", "b2"],
 }
 LITERALS = {
-    WHOLE: ["0", "1", "-1", "3", "1000", "2147483647", "-2147483648", "3000000000", "5L", "7Y", "NULL"],
-    FLOATING: ["0.5D", "0D", "-2.5D", "1e300", "0.1F", "1.5D", "double(NULL)"],
+    WHOLE: [
+        *("0", "1", "-1", "3", "1000", "2147483647", "-2147483648", "3000000000", "NULL"),
+        *("5L", "7Y", "-12S", "-128Y", "9l"),
+    ],
+    EXACT: [
+        *("0.5", "-1.25", "5BD", "1E2BD", "0.00bd", "00.5", "100", "5L", "7S", "3Y", "-5L"),
+        *("+(1)", "+2S", "-(3)", "- -4"),
+    ],
+    FLOATING: ["0.5D", "0D", "-2.5D", "1e300", "0.1F", "1.5D", "16777217F", "-2f", "double(NULL)"],
     TEXT: ["''", "'a'", "'10.'", "'é😀'", "'x%'", "CAST(NULL AS STRING)"],
     TIME: ["TIMESTAMP '1970-01-01 00:00:00'", "TIMESTAMP '1969-07-20 20:17:40.5'", "TIMESTAMP '2020-02-29'"],
     DATE: ["DATE '1970-01-01'", "DATE '2000-02-29'", "DATE '1582-10-15'"],
@@ -25,7 +33,7 @@ LITERALS = {
 TEXTS = LITERALS[TEXT][:-1]
 DECIMALS = ["0.1", "0.5", "1.0", "-1.5", "1000.25"]
 WHOLE_TYPES = ["TINYINT", "SMALLINT", "INT", "BIGINT"]
-RELATED = {WHOLE: FLOATING, FLOATING: WHOLE, TIME: DATE, DATE: TIME}
+RELATED = {WHOLE: FLOATING, FLOATING: WHOLE, EXACT: WHOLE, TIME: DATE, DATE: TIME}
 COMPARISONS = ["=", "<>", "<", "<=", ">", ">=", "<=>"]
 
 
@@ -37,19 +45,26 @@ class Generator:
         self.shapes: dict[str, list[Callable[[int], str]]] = {
             WHOLE: [
                 lambda n: self._binary(WHOLE, ["+", "-", "*", "%", "DIV", "&", "|", "^"], n),
-                lambda n: self._call(["-", "ABS", "~", "ROUND"], WHOLE, n),
+                lambda n: self._call(["-", "+", "ABS", "~", "ROUND"], WHOLE, n),
                 lambda n: self._call(["FLOOR", "CEIL"], FLOATING, n),
                 lambda n: f"CAST({self._any([WHOLE, FLOATING, TRUTH], n)} AS {self._pick(WHOLE_TYPES)})",
                 lambda n: f"LENGTH({self._of(TEXT, n)})",
                 lambda n: self._call(["YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"], self._pick([TIME, DATE]), n),
                 lambda n: self._call(["UNIX_SECONDS", "UNIX_MILLIS", "UNIX_MICROS"], TIME, n),
             ],
+            EXACT: [
+                lambda n: self._binary(EXACT, ["+", "-", "*"], n),
+                lambda n: f"({self._of(EXACT, 0)} {self._pick('+-*')} {self._of(WHOLE, 0)})",
+                lambda n: f"({self._pick(LITERALS[EXACT])} {self._pick('+-*')} {self._of(EXACT, 0)})",
+                lambda n: self._call(["-", "+", "ABS"], EXACT, n),
+                lambda n: f"CAST({self._of(WHOLE, n)} AS DECIMAL(24, 4))",
+            ],
             FLOATING: [
                 lambda n: self._binary(FLOATING, ["+", "-", "*", "/", "%"], n),
                 lambda n: f"({self._of(WHOLE, n)} / {self._of(WHOLE, n)})",
                 lambda n: f"({self._of(FLOATING, n)} {self._pick('+-*/')} {self._of(WHOLE, n)})",
                 lambda n: f"({self._of(FLOATING, n)} {self._pick('+-*/')} {self._pick(DECIMALS)})",
-                lambda n: self._call(["-", "ABS", "ROUND", "SQRT", "SIGN"], FLOATING, n),
+                lambda n: self._call(["-", "+", "ABS", "ROUND", "SQRT", "SIGN"], FLOATING, n),
                 lambda n: f"CAST({self._any([WHOLE, FLOATING, TIME], n)} AS DOUBLE)",
             ],
             TEXT: [

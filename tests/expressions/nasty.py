@@ -17,9 +17,9 @@ COLUMNS: dict[str, tuple[pa.DataType, list[object]]] = {
     "b2": (pa.bool_(), [None, None, True, True, False]),
     "i8": (pa.int8(), [0, 1, -1, 127, -128, None, 100]),
     "i16": (pa.int16(), [0, 2, -1, 32767, -32768, None]),
-    "i": (pa.int32(), [0, 1, -1, 2**31 - 1, -(2**31), None, 1000, 7, -7]),
+    "i": (pa.int32(), [0, 1, -1, 2**31 - 1, -(2**31), None, 1000, 7, -7, 16777217]),
     "i2": (pa.int32(), [2, 0, -1, 3, -(2**31), -3, None]),
-    "l": (pa.int64(), [0, -1, 2**63 - 1, -(2**63), None, 2**53 + 1, 5, -5]),
+    "l": (pa.int64(), [0, -1, 2**63 - 1, -(2**63), None, 2**53 + 1, 5, -5, 16777217]),
     "l2": (pa.int64(), [-1, 2, 0, None, -1, 3]),
     "f": (pa.float32(), [0.0, -0.0, 1.5, NAN, INF, -INF, None, 0.1, 3.4e38, -2.5, 16777217.0]),
     "d": (
@@ -50,6 +50,11 @@ COLUMNS: dict[str, tuple[pa.DataType, list[object]]] = {
     "ts2": (TIME_TYPE, [1_577_836_800_000_000, 0, None, -1]),
     "dt": (pa.date32(), [0, -1, None, 18262, -719162, 2932896, 11016, -134774]),
     "n": (pa.decimal128(10, 2), [Decimal("0.00"), Decimal("1.50"), None, Decimal("-99999999.99"), Decimal("1000.00")]),
+    "m": (
+        pa.decimal128(30, 10),
+        [Decimal("1.0123456789"), None, Decimal("-0.0000000001"), Decimal("12345678901234567890.5"), Decimal("1000")],
+    ),
+    "r": (pa.decimal128(12, 3), [Decimal("1.500"), Decimal("-7.125"), None, Decimal("999999999.999"), Decimal("0")]),
     "raw": (pa.binary(), [b"", b"\xff\x00", None, b"a"]),
     "raw2": (pa.binary(), [b"\x7f", None, b"a"]),
     "missing": (pa.int32(), [None]),

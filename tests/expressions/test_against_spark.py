@@ -10,8 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from sqlglot import exp
 
 from anabranch.expressions import NotEvaluable, compile
+from anabranch.sql import parse
+from anabranch.sql.columns import sql_of
+from anabranch.sql.safety import spark_text
+from anabranch.sql.statements import SelectOnce
 from tests.expressions import nasty
 from tests.expressions.generate import Generator
 
@@ -51,6 +56,18 @@ def flat(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
+def parsed(select: str) -> exp.Expr:
+    """The tree of a SELECT, as queries have it."""
+    statement = parse(select)[0]
+    assert isinstance(statement, SelectOnce)
+    return statement.select.tree
+
+
+def carried(sql: str) -> str:
+    """An expression as operators carry it, after the parser has had it in its hands."""
+    return sql_of(parsed(f"SELECT {sql} FROM nasty").expressions[0])
+
+
 def differences(spark: Any, expressions: list[str]) -> list[str]:
     """What is wrong, one line per expression that differs."""
     table, wrong = nasty.table(), []
@@ -59,7 +76,7 @@ def differences(spark: Any, expressions: list[str]) -> list[str]:
         select = ", ".join(f"{sql} AS c{n}" for n, sql in enumerate(part))
         answer = spark.sql(f"SELECT {select} FROM nasty").toArrow()
         for n, sql in enumerate(part):
-            compiled = compile(sql, table.schema)
+            compiled = compile(carried(sql), table.schema)
             mine, theirs = flat(compiled.evaluate(table)), flat(answer.column(n))
             if not (compiled.type.equals(mine.type) and mine.type.equals(theirs.type)):
                 wrong.append(f"{sql}: said {compiled.type}, gave {mine.type}, Spark {theirs.type}")
@@ -85,7 +102,7 @@ def test_random_expressions_equal_spark(plain_spark: Any, seed: int) -> None:
     while len(expressions) < PER_SEED:
         sql = generator.expression()
         try:
-            compile(sql, nasty.table().schema)
+            compile(carried(sql), nasty.table().schema)
         except NotEvaluable:
             refused += 1
             continue
@@ -93,3 +110,15 @@ def test_random_expressions_equal_spark(plain_spark: Any, seed: int) -> None:
     assert refused < PER_SEED, "the generator should mostly write what is evaluated"
     wrong = differences(plain_spark, expressions)
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_left_to_spark_means_what_was_written(plain_spark: Any, seed: int) -> None:
+    generator = Generator(random.Random(1000 + seed))
+    for _ in range(4):
+        part = [generator.expression() for _ in range(COLUMNS_PER_SELECT)]
+        select = "SELECT " + ", ".join(f"{sql} AS c{n}" for n, sql in enumerate(part)) + " FROM nasty"
+        written, sent = plain_spark.sql(select).toArrow(), plain_spark.sql(spark_text(parsed(select))).toArrow()
+        for n, sql in enumerate(part):
+            assert written.schema.field(n).type == sent.schema.field(n).type, sql
+            assert bits(flat(written.column(n))).equals(bits(flat(sent.column(n)))), sql

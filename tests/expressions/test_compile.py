@@ -8,6 +8,7 @@ import sqlglot
 
 from anabranch.errors import SqlError
 from anabranch.expressions import NotEvaluable, compile
+from anabranch.expressions.reading import read
 from anabranch.expressions.rules import NAMED, RULES
 from tests.expressions import nasty
 
@@ -130,7 +131,14 @@ n % 2
 i % 2.5
 n + d
 n < d
-n * 1L
+n * CAST(1 AS BIGINT)
+n * +1
+n * -(1)
+n * - -1
+128Y
+1e3L
+1.5S
+9223372036854775808L
 (1 + 1) * 1.5
 d DIV 2
 b & b2
@@ -225,7 +233,7 @@ def test_every_kind_of_node_in_the_table_is_compared_with_spark() -> None:
 
     kinds, names = set(), set()
     for text in LISTED:
-        tree = sqlglot.parse_one(text, read="spark")
+        tree = read(text)
         kinds.update(type(node) for node in tree.walk())
         names.update(node.name.lower() for node in tree.find_all(sqlglot.exp.Anonymous))
     assert set(RULES) - kinds == set()

@@ -224,3 +224,14 @@ def test_what_the_language_has_not_is_said_by_name(text: str) -> None:
     assert caught.value.name == "NOT_IN_THE_LANGUAGE"
     assert caught.value.line == 1
     assert caught.value.hint
+
+
+def test_numbers_to_insert_keep_the_meaning_of_their_suffix() -> None:
+    text = "INSERT INTO s VALUES (5L, -128Y, 7s, 1.5D, 1.50BD, 1e2, -0.25, 0.1F, 3)"
+    (statement,) = parse(text)
+    assert isinstance(statement, s.InsertInto)
+    assert repr(statement.rows[0]) == (
+        "[5, -128, 7, 1.5, Decimal('1.50'), 100.0, Decimal('-0.25'), 0.10000000149011612, 3]"
+    )
+    with pytest.raises(AnabranchError, match=r"VALUE_NOT_CAST .* 128 is not a TINYINT"):
+        parse("INSERT INTO s VALUES (128Y)")

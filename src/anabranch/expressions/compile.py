@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from anabranch.errors import SqlError, did_you_mean
 from anabranch.expressions import expr
 from anabranch.expressions.expr import Expr, NotEvaluable
+from anabranch.expressions.reading import read
 from anabranch.expressions.rules import NAMED, REFUSED, RULES
 from anabranch.expressions.types import INTERVAL, column_type
 
@@ -69,7 +69,7 @@ def _compile_text(sql: str, schema: pa.Schema) -> Compiled:
 
 def _parse(sql: str) -> exp.Expr:
     try:
-        return sqlglot.parse_one(sql, read="spark")
+        return read(sql)
     except SqlglotError as problem:
         places: list[dict[str, Any]] = getattr(problem, "errors", [])
         line, column = (places[0].get("line"), places[0].get("col")) if places else (None, None)

@@ -12,20 +12,24 @@ import pyarrow as pa
 from sqlglot import exp
 
 from anabranch.expressions.expr import Build, Expr, NotEvaluable, constant
+from anabranch.expressions.reading import NUMBER
 from anabranch.expressions.types import (
     BIGINT,
     BOOLEAN,
     DATE,
     DOUBLE,
+    FLOAT,
     INT,
     INTERVAL,
     STRING,
     decimal_type,
+    from_decimal_literal,
+    name,
 )
 from anabranch.schema import TIME_TYPE
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_NUMBER = re.compile(r"-?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
+_WHOLE = {"L": BIGINT, "S": pa.int16(), "Y": pa.int8()}
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})", re.ASCII)
 _TIME = re.compile(_DATE.pattern + r"(?:[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?(?:Z|\+00:00)?)?", re.ASCII)
 _AMOUNT = re.compile(r"\s*([+-]?)(\d{1,9})(?:\.(\d{1,6}))?\s*", re.ASCII)
@@ -46,20 +50,44 @@ def literal(node: exp.Literal, _: Build) -> Expr:
 
 
 def number(text: str) -> Expr:
-    """A number as written, with its sign."""
-    if not _NUMBER.fullmatch(text):
+    """A number as written, with its sign and suffix."""
+    sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
+    match = NUMBER.fullmatch(digits)
+    if not match:
         raise NotEvaluable(f"{text} is not a number of Spark's")
-    if "e" in text.lower():
-        double = float(text)
-        if not math.isfinite(double):
-            raise NotEvaluable(f"{text} is out of DOUBLE's range")
-        return constant(pa.scalar(double, DOUBLE), literal=True)
-    if "." not in text:
-        whole = int(text)
-        for type, bits in ((INT, 31), (BIGINT, 63)):
-            if -(2**bits) <= whole < 2**bits:
-                return constant(pa.scalar(whole, type), literal=True)
+    if match["width"]:
+        return _whole(sign + match["whole"], (_WHOLE[match["width"]],))
+    plain, kind = sign + match["number"], match["kind"]
+    if kind == "F":
+        return from_decimal_literal(_decimal(plain), FLOAT, literal=True)
+    if kind == "D" or (kind is None and "e" in plain.lower()):
+        return _double(plain)
+    return _decimal(plain) if kind or "." in plain else _whole(plain, (INT, BIGINT))
+
+
+def _whole(text: str, types: tuple[pa.DataType, ...]) -> Expr:
+    """A whole number in the first of the types that can hold it; without suffix it may be a DECIMAL."""
+    value = int(text)
+    for type in types:
+        bits = type.bit_width - 1
+        if -(2**bits) <= value < 2**bits:
+            return constant(pa.scalar(value, type), literal=True)
+    if len(types) == 1:
+        raise NotEvaluable(f"{text} is out of {name(types[0])}'s range")
+    return _decimal(text)
+
+
+def _double(text: str) -> Expr:
+    double = float(text)
+    if not math.isfinite(double):
+        raise NotEvaluable(f"{text} is out of DOUBLE's range")
+    return constant(pa.scalar(double, DOUBLE), literal=True)
+
+
+def _decimal(text: str) -> Expr:
     exact = Decimal(text)
+    if int(exact.as_tuple().exponent) > 0:
+        exact = exact.quantize(Decimal(1))
     _, digits, exponent = exact.as_tuple()
     scale = -int(exponent)
     return constant(pa.scalar(exact, decimal_type(max(len(digits), scale), scale)), literal=True)

@@ -111,6 +111,7 @@ RULES: dict[type[exp.Expr], Rule] = {
 }
 
 NAMED: dict[str, Rule] = {
+    "positive": Rule(arithmetic.positive, "number: its type"),
     "isnull": Rule(lambda node, build: comparisons.is_null(build(node)), "any: BOOLEAN"),
     "isnotnull": Rule(lambda node, build: comparisons.is_not_null(build(node)), "any: BOOLEAN"),
 }

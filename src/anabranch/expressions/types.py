@@ -92,7 +92,7 @@ def as_decimal(operand: Expr) -> Expr:
         return operand
     if not is_whole(operand.type):
         raise NotEvaluable(f"{name(operand.type)} beside DECIMAL is not evaluated here")
-    if operand.constant is None:
+    if operand.constant is None or (operand.literal and operand.type.equals(pa.int8())):  # 5Y is no literal to Spark
         return cast(operand, pa.decimal128(DIGITS[operand.type], 0))
     if not operand.literal:
         raise NotEvaluable("the precision of a computed constant beside DECIMAL is Spark's to choose")
@@ -131,7 +131,7 @@ def coerce(operand: Expr, to: pa.DataType) -> Expr:
     return cast(operand, to)
 
 
-def from_decimal_literal(operand: Expr, to: pa.DataType) -> Expr:
+def from_decimal_literal(operand: Expr, to: pa.DataType, *, literal: bool = False) -> Expr:
     """A DECIMAL literal as the nearest FLOAT or DOUBLE, rounded once."""
     if not (operand.literal and operand.constant is not None and is_floating(to)):
         raise NotEvaluable(f"DECIMAL to {name(to)} is not evaluated here")
@@ -142,7 +142,7 @@ def from_decimal_literal(operand: Expr, to: pa.DataType) -> Expr:
         halfway = bits & 0x1FFFFFFF == 0x10000000
         if (halfway and Decimal(double) != exact) or not math.isfinite(double) or abs(double) > 3.4e38:
             raise NotEvaluable(f"{exact} as FLOAT is Spark's to round")
-    return constant(pa.scalar(double, to))
+    return constant(pa.scalar(double, to), literal=literal)
 
 
 def cast(operand: Expr, to: pa.DataType) -> Expr:

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
-from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token
 
 from anabranch.errors import AnabranchError
+from anabranch.expressions.reading import Parser
 from anabranch.sql.clauses import take_clauses
 from anabranch.sql.safety import called
 from anabranch.sql.tokens import error_at
@@ -29,16 +29,16 @@ def parse_select(tokens: list[Token], text: str) -> Select:
     )  # fmt: skip
 
 
-class _Parser(SparkParser):
+class _Parser(Parser):
     """Spark's parser, which takes functions as they are written and remembers where it gave up.
 
     sqlglot would rewrite many functions into relatives that it can translate between dialects
     (`percentile_cont` into `percentile_approx`); here nothing is to be translated.
     """
 
-    FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {"ARRAY": SparkParser.FUNCTIONS["ARRAY"]}
+    FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {"ARRAY": Parser.FUNCTIONS["ARRAY"]}
     FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
-        name: SparkParser.FUNCTION_PARSERS[name]
+        name: Parser.FUNCTION_PARSERS[name]
         for name in ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "SUBSTRING", "SUBSTR", "OVERLAY")
     }
     last_problem: tuple[str, Token | None] = ("", None)

@@ -17,6 +17,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from anabranch.errors import SqlError, did_you_mean
+from anabranch.expressions.reading import NUMBER
 from anabranch.sql.tokens import error_at, tokenize
 from anabranch.sql.tree import Select
 
@@ -74,7 +75,6 @@ _NEVER: tuple[type[exp.Expr], ...] = (
 
 _TABLE_PARTS = {"this", "db", "alias", "joins", "laterals", "pivots"}
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NUMBER = re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _SYNTAX = """
 select from where in not and or as on using join values over exists any all some between then else when case end filter
 group by except union intersect minus distinct having lateral view order partition cube rollup sets grouping array map
@@ -119,7 +119,7 @@ def _check_leaf(select: Select, node: exp.Expr) -> None:
         raise select.error("NAME_NOT_ALLOWED", f'the name "{node.name}" cannot be used in a query', node)
     if isinstance(node, exp.Var) and not _SIMPLE.fullmatch(node.name):
         raise select.error("SYNTAX_ERROR", f'"{node.name}" was not expected here', node)
-    if isinstance(node, exp.Literal) and not node.is_string and not _NUMBER.fullmatch(node.name):
+    if isinstance(node, exp.Literal) and not node.is_string and not NUMBER.fullmatch(node.name):
         raise select.error("SYNTAX_ERROR", f'"{node.name}" is not a number', node)
     if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Func):
         raise select.error("NOT_IN_THE_LANGUAGE", "a function is called by its name alone", node)

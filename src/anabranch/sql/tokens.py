@@ -14,6 +14,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from anabranch.errors import SqlError
+from anabranch.expressions.reading import join_suffixes
 
 MAX_NESTING = 100
 """Parentheses deeper than this are refused: no reader and no parser below us is built for them."""
@@ -51,7 +52,7 @@ def tokenize(text: str) -> list[Token]:
         tokens = _Tokenizer(dialect="spark").tokenize(text)
     except SqlglotError:
         raise error_at("SYNTAX_ERROR", "the text cannot be read", text, len(text) - len(text.lstrip())) from None
-    return _check_nesting(_join_doubled_quotes(tokens, text), text)
+    return _check_nesting(_join_doubled_quotes(join_suffixes(tokens), text), text)
 
 
 def statements_of(text: str) -> list[list[Token]]:

@@ -12,6 +12,7 @@ from sqlglot.tokenizer_core import Token
 
 from anabranch import expressions
 from anabranch.errors import AnabranchError, SqlError
+from anabranch.expressions.reading import amount
 from anabranch.expressions.types import is_decimal, is_number
 from anabranch.sql.columns import sql_of, without_own_functions
 from anabranch.sql.cursor import Cursor, word
@@ -83,8 +84,9 @@ def _number(select: Select, node: exp.Expr, tokens: list[Token], kind: Kind) -> 
     if node.find(exp.Column) is not None:
         raise _invalid(select, tokens, kind, "is not a constant")
     value: object = None
-    if isinstance(node, exp.Literal) and not node.is_string:  # too large for a DOUBLE is still a number
-        return _checked(float(node.name), select, tokens, kind)
+    number = amount(node.name) if isinstance(node, exp.Literal) and not node.is_string else None
+    if number is not None:  # too large for a DOUBLE is still a number
+        return _checked(number, select, tokens, kind)
     try:
         found = expressions.compile(sql_of(without_own_functions(node.copy())), pa.schema([("one", pa.int8())]))
         if is_number(found.type) or is_decimal(found.type):

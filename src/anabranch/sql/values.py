@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 from sqlglot.tokenizer_core import TokenType
 
 from anabranch.errors import AnabranchError
+from anabranch.expressions.reading import NUMBER
 from anabranch.schema import TIME_TYPE, arrow_type
 from anabranch.sql.cursor import Cursor
 
@@ -79,6 +80,9 @@ def _take_plain(cursor: Cursor) -> Any:
     if token.token_type == TokenType.NUMBER:
         return _take_number(cursor)
     if cursor.words("-"):
+        following = cursor.peek()
+        if following is not None and following.token_type == TokenType.NUMBER:
+            return _take_number(cursor, "-")  # together: -128Y has no positive
         value = _take_plain(cursor)
         if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
             cursor.index = begin
@@ -134,19 +138,21 @@ def _take_text(cursor: Cursor) -> str:
     return text
 
 
-def _take_number(cursor: Cursor) -> int | float | Decimal:
+_SUFFIXES = {"L": "BIGINT", "S": "SMALLINT", "Y": "TINYINT", "D": "DOUBLE", "F": "FLOAT"}
+
+
+def _take_number(cursor: Cursor, sign: str = "") -> Any:
     begin = cursor.index
     text = cursor.advance().text
-    try:
-        if text.isdigit():
-            return int(text)
-        return float(text) if "e" in text.lower() else Decimal(text)
-    except (ValueError, InvalidOperation):
+    match = NUMBER.fullmatch(text)
+    if match is None:
         cursor.index = begin
-        raise cursor.error_here("SYNTAX_ERROR", f'"{text}" is not a number') from None
-
-
-_SUFFIXES = {"L": "BIGINT", "S": "SMALLINT", "Y": "TINYINT", "D": "DOUBLE", "F": "FLOAT", "BD": "DECIMAL(38, 18)"}
+        raise cursor.error_here("SYNTAX_ERROR", f'"{text}" is not a number')
+    suffix, digits = match["width"] or match["kind"], sign + (match["whole"] or match["number"])
+    value = int(digits) if digits.lstrip("-").isdigit() else Decimal(digits)
+    if suffix in _SUFFIXES:
+        return _cast(float(digits) if suffix in "DF" else value, _SUFFIXES[suffix], cursor, begin)
+    return float(digits) if suffix is None and "e" in digits.lower() else value
 
 
 def _take_type(cursor: Cursor) -> str:
@@ -156,7 +162,7 @@ def _take_type(cursor: Cursor) -> str:
         while not cursor.words(")"):
             cursor.advance()
         return cursor.source(begin, cursor.index)
-    return _SUFFIXES.get(name, name)
+    return name
 
 
 def _cast(value: Any, type_name: str, cursor: Cursor, begin: int) -> Any:

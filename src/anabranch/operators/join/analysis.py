@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
-import sqlglot
 from sqlglot import exp
 
+from anabranch.expressions.reading import amount, read
 from anabranch.operators.columns import bind
 from anabranch.operators.join.conditions import Band, Comparison, Conditions, Equality, KeyKind, Side, Test
 
@@ -33,7 +33,7 @@ class _Analysis:
         for number, sql in enumerate(conditions):
             value = bind(sql, self._schema)
             tests.append(Test(value, frozenset(self._source_of[name] for name in value.columns)))
-            self._look_at(_bare(sqlglot.parse_one(sql, read="spark")), number)
+            self._look_at(_bare(read(sql)), number)
         self._add_implied()
         self._add_bands()
         pairs = (self._pair(low, high) for low, high in self._comparisons)
@@ -123,10 +123,7 @@ def _number(node: exp.Expr) -> float | None:
         inner = _number(node.this)
         return None if inner is None else -inner
     if isinstance(node, exp.Literal) and not node.is_string:
-        try:
-            return float(node.this)
-        except ValueError:
-            return None
+        return amount(node.name)
     return None
 
 
