@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from anabranch.archive.table import RunTable
 from anabranch.errors import DataError, StreamError
 from anabranch.kernels.sampling import Lots, kept, key_lots, lots
 from anabranch.kernels.values import integers
+from anabranch.log.lost import Loss
 from anabranch.log.offset import Piece
 from anabranch.log.storage import Storage
 
@@ -132,7 +134,18 @@ class ArchiveReader:
                 f'rows {start} to {end} of stream "{self.info.stream}" are not all in its archive "{self.info.name}"',
                 hint="raise KEEP, or start from a later row",
             )
+        for before, after in itertools.pairwise(runs):
+            if before.end != after.first:
+                raise self._missing(Loss(before.end, after.first), f"no file of {self.storage.path} holds them")
         return runs
+
+    def _missing(self, rows: Loss, detail: str) -> StreamError:
+        return StreamError(
+            "ROWS_ARE_MISSING",
+            f'{rows} of stream "{self.info.stream}" are missing from its archive "{self.info.name}"',
+            detail=detail,
+            hint="anabranch check says what else is, anabranch check --repair what can be done",
+        )
 
     def pieces(self, start: int, end: int) -> list[Piece]:
         """The runs between two rows, cut to them."""
@@ -167,15 +180,27 @@ class ArchiveReader:
 
     def _blocks(self, choice: Choice, low: int, high: int, columns: Sequence[str]) -> pa.Table:
         """Rows of blocks in order, with their numbers in a first column."""
-        file = RunFile(self.storage.child(choice.table), choice.run)
-        groups = file.groups(choice.blocks)
-        if self._layout.in_order(choice.table) and (low > choice.run.first or high < choice.run.end):
-            groups = file.span(groups, low, high)
-        wanted = [ROW, *(name for name in columns if name != ROW)]
-        table = file.read(groups, wanted, self._schema)
+        try:
+            file = RunFile(self.storage.child(choice.table), choice.run)
+            groups = file.groups(choice.blocks)
+            if self._layout.in_order(choice.table) and (low > choice.run.first or high < choice.run.end):
+                groups = file.span(groups, low, high)
+            wanted = [ROW, *(name for name in columns if name != ROW)]
+            table = file.read(groups, wanted, self._schema)
+            ordered = by_number(table, choice.run)
+        except FileNotFoundError:
+            raise
+        except (pa.ArrowException, OSError, IndexError, SystemError) as problem:
+            raise StreamError(
+                "SEGMENT_IS_DAMAGED",
+                f'{Loss(choice.run.first, choice.run.end)} of stream "{self.info.stream}" cannot be read from its '
+                f'archive "{self.info.name}"',
+                detail=f"{self.storage.child(choice.table).full(choice.run.path)}: {problem}",
+                hint="anabranch check says what else is damaged, anabranch check --repair what can be done",
+            ) from None
         with self._mutex:
             self.bytes_read += file.bytes_read
-        return by_number(table, choice.run)
+        return ordered
 
     # -- reduced reads -----------------------------------------------------------------------------
 
@@ -294,6 +319,8 @@ class ArchiveReader:
         for _ in range(_LOOKS):
             try:
                 return read()
-            except FileNotFoundError:
+            except FileNotFoundError as problem:
+                gone = problem
                 self.refresh()
-        return read()
+        run = next((run for run in self.runs if run.path in str(gone)), None)
+        raise self._missing(Loss(run.first, run.end) if run else Loss(self.first, self.end), str(gone))

@@ -63,7 +63,7 @@ def write_run(
 
     sizes: list[int] = []
 
-    def name(size: int) -> str:
+    def name(size: int, _: int) -> str:
         sizes.append(size)
         return run_name(rows.start, len(rows), of, rate, (low, high))
 
@@ -88,6 +88,7 @@ def _encodings(schema: pa.Schema, compression: str, statistics: list[str] | bool
         "column_encoding": packed,
         # Where rows are dealt every block has rows of all times, and ends of each would only make the footer large.
         "write_statistics": statistics,
+        "write_page_checksum": True,
     }
 
 
@@ -142,7 +143,7 @@ class RunFile:
     def __init__(self, storage: Storage, run: Run) -> None:
         path = storage.full(run.path)
         footer = FOOTERS.get(path)
-        self._file = pq.ParquetFile(storage.open_file(run.path), metadata=footer)
+        self._file = pq.ParquetFile(storage.open_file(run.path), metadata=footer, page_checksum_verification=True)
         self.bytes_read = 0
         if footer is None:
             FOOTERS.put(path, self._file.metadata)

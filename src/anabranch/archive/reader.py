@@ -6,7 +6,6 @@ other begins, and whether a row comes from here or there makes no difference to 
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Sequence
 
@@ -17,6 +16,7 @@ from anabranch.archive.archived import ArchiveReader
 from anabranch.archive.declaration import ARCHIVES, INFO, ROW, WINDOWED, archives_of
 from anabranch.errors import CatalogError, StreamError, did_you_mean
 from anabranch.kernels.sampling import kept, key_lots, lots_between
+from anabranch.log.lost import Loss
 from anabranch.log.offset import Piece
 from anabranch.log.reader import SETTLED_NS, StreamReader
 from anabranch.log.storage import Storage
@@ -131,13 +131,16 @@ class HistoryReader(StreamReader):
 
     def pieces(self, start: int, end: int) -> list[Piece]:
         self._look_up_to(end if start < end else 0)
-        for _ in range(4):
+        for attempt in range(8):
             found = self._pieces(start, end)
-            if all(before.end == after.first for before, after in itertools.pairwise(found)):
-                break
+            missing = _between(found, max(start, self.first_row()), min(end, self._end))
+            if missing is None:
+                return found
+            time.sleep(0.004 * 2**attempt - 0.004)
             self._seen = None  # the log let go of what was archived between two looks
             self.refresh()
-        return found
+        assert missing is not None
+        raise self.missing(missing)
 
     def _pieces(self, start: int, end: int) -> list[Piece]:
         archive = self._cheapest(start, end, (), 0.01, None)
@@ -241,3 +244,12 @@ class HistoryReader(StreamReader):
                 rows = min(segment.end, end) - max(segment.first, low)
                 total += int(segment.size * share * max(rows, 0) / segment.rows)
         return total
+
+
+def _between(pieces: Sequence[Piece], start: int, end: int) -> Loss | None:
+    """The first rows between two that no piece has."""
+    for piece in pieces:
+        if piece.first > start:
+            return Loss(start, piece.first)
+        start = max(start, piece.end)
+    return Loss(start, end) if start < end else None

@@ -90,10 +90,15 @@ class RunTable:
                 self._delta.update_incremental()
             actions = pa.table(self._delta.get_add_actions(flatten=True))
             end = self._delta.transaction_version(APPLICATION)
-        except DeltaError:
+        except DeltaError as problem:
             self._delta = None
             if made and self._log.made(_FIRST_COMMIT) == made:
-                raise
+                raise DataError(
+                    "ARCHIVE_IS_DAMAGED",
+                    f"the log of the Delta table in {self.storage.path} cannot be read",
+                    detail=str(problem),
+                    hint="anabranch check says what is wrong with it",
+                ) from None
             # It is not there, or was dropped during the look.
             raise DataError(
                 "ARCHIVE_NOT_FOUND", f"there is no Delta table in {self.storage.path}", hint="DROP ARCHIVE it"

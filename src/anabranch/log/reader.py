@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import itertools
 import threading
 import time as _time
 from collections import OrderedDict
@@ -13,7 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.errors import StreamError
+from anabranch.log import lost
 from anabranch.log.offset import MIN_TIME, Offset
+from anabranch.log.reached import reached
 from anabranch.log.segment import Segment, chain, open_segment
 from anabranch.log.storage import Storage
 from anabranch.log.stream import INFO, StreamInfo
@@ -24,6 +25,15 @@ SETTLED_NS = 50_000_000
 _OPEN_SEGMENTS = 128
 _LOOKS = 6
 """How often a directory is listed until the list has all segments: one that changes meanwhile may miss some."""
+_PATIENCE_SECONDS = 2.0
+"""How long rows that are wanted are looked for before they count as missing."""
+
+
+class _NotThere(Exception):
+    """Rows that are wanted and in no segment."""
+
+    def __init__(self, rows: lost.Loss) -> None:
+        self.rows = rows
 
 
 class StreamReader:
@@ -35,6 +45,9 @@ class StreamReader:
         self._segments = storage.child("segments")
         self._made = storage.made(INFO)
         self._chain: list[Segment] = []
+        self._first = 0
+        self._end = 0
+        self._known_gaps: list[lost.Loss] = []
         self._seen: int | None = None
         self._open: OrderedDict[Segment, pa.Table] = OrderedDict()
         self._mutex = threading.Lock()
@@ -64,22 +77,28 @@ class StreamReader:
         changed = self._segments.changed()
         if changed is not None and changed == self._seen:
             return
-        self._chain = self._whole_chain()
+        self._look()
         self._close_gone()
         settled = changed is not None and _time.time_ns() - changed > SETTLED_NS
         self._seen = changed if settled else None
 
-    def _whole_chain(self) -> list[Segment]:
+    def _look(self) -> None:
         """The segments that are there; a list that was made while they changed, and missed some, is made again."""
         for attempt in range(_LOOKS):
-            found = (Segment.parse(name, size) for name, size in self._segments.files().items())
-            segments = chain(s for s in found if s)
-            end = segments[-1].end if segments else 0
-            whole = all(before.end == after.first for before, after in itertools.pairwise(segments))
-            if whole and (not self._chain or end >= self._chain[-1].end):
+            mark = reached(self._storage)  # before the list, which has every row that it tells of
+            files = self._segments.files()
+            kept = lost.kept_from(self._storage)  # after it: what the list has not was let go
+            segments = chain(s for name, size in files.items() if (s := Segment.parse(name, size)))
+            first = kept if kept is not None else 0
+            if kept is None and self.info.retain_us is not None and segments:
+                first = segments[0].first  # retention of an older version, which left no mark
+            # A segment that is not whole was: its rows are missing, and count.
+            end = max([first, mark.row if mark else 0, *(s.end for name in files if (s := Segment.named(name)))])
+            gaps = _gaps(segments, first, end)
+            if end >= self._end and (not gaps or gaps == self._known_gaps):
                 break
             _time.sleep(0.001 * attempt)
-        return segments
+        self._chain, self._first, self._end, self._known_gaps = segments, first, end, gaps
 
     def _close_gone(self) -> None:
         """Let go of files that retention or merging has removed: while they are mapped, the disk keeps them."""
@@ -93,14 +112,19 @@ class StreamReader:
         # The heartbeat is read first: every row before it is then surely among the segments.
         beat = self._storage.read_json(WATERMARK)
         self.refresh()
-        row, time = (self._chain[-1].end, self._chain[-1].time_last) if self._chain else (0, MIN_TIME)
-        return Offset(row, max(time, beat["time"]) if beat else time)
+        time = self._chain[-1].time_last if self._chain else MIN_TIME
+        return Offset(self._end, max(time, beat["time"]) if beat else time)
 
     def first_row(self) -> int:
         """The number of the oldest row still kept."""
         if not self._chain:
             self.refresh()
-        return self._chain[0].first if self._chain else 0
+        return self._first
+
+    def gaps(self) -> list[lost.Loss]:
+        """The rows between the first and the last that no whole segment holds; they are missing if it stays so."""
+        self.refresh()
+        return self._known_gaps
 
     def first_logged_row(self) -> int:
         """The number of the oldest row that is not only in an archive."""
@@ -130,18 +154,24 @@ class StreamReader:
     def read(self, start: int, end: int, columns: list[str] | None = None) -> pa.Table:
         """Rows numbered start ≤ n < end, in order; mapped, so only what is touched is read.
 
-        Rows that retention has taken are an error, never silently missing.
+        Rows that retention has taken are an error, and so are those that are missing, never silently left out.
         """
-        for attempt in range(8):
+        deadline = None
+        while True:
             try:
                 return self._read(start, end, columns)
-            except FileNotFoundError:
-                # The writer merged parts in the meantime: the rows are in a new file.
+            except (FileNotFoundError, _NotThere) as problem:
+                # The writer merged parts in the meantime: the rows are in a new file, or soon will be in our list.
+                now = _time.monotonic()
+                deadline = deadline or now + _PATIENCE_SECONDS
+                if now > deadline:
+                    raise self.missing(
+                        problem.rows if isinstance(problem, _NotThere) else lost.Loss(start, end)
+                    ) from None
+                if isinstance(problem, _NotThere):
+                    _time.sleep(0.01)
                 self._seen = None
                 self.refresh()
-                if attempt == 7:
-                    raise
-        raise AssertionError("unreachable")
 
     def _read(self, start: int, end: int, columns: list[str] | None) -> pa.Table:
         self._look_up_to(end if start < end else 0)
@@ -149,32 +179,61 @@ class StreamReader:
         if start >= end:
             return schema.empty_table()
         chain = self._chain  # another thread may look again meanwhile
-        if chain and start < chain[0].first:
-            gone = min(end, chain[0].first)
-            raise StreamError(
-                "ROWS_ARE_GONE",
-                f'rows {start} to {gone} of stream "{self.info.name}" were removed by retention',
-                hint="raise RETAIN, or start from a later row",
-            )
+        if start < self._first and (not chain or start < chain[0].first):
+            raise self._gone(lost.Loss(start, min(end, self._first)))
         pieces = []
+        place = start
         at = bisect.bisect_right(chain, start, key=lambda s: s.first) - 1
         for segment in chain[max(at, 0) :]:
             if segment.first >= end:
                 break
             if segment.end <= start:
                 continue
+            if segment.first > place:
+                raise _NotThere(lost.Loss(place, segment.first))
             low, high = max(start, segment.first), min(end, segment.end)
             table = self._table(segment)
             if columns is not None:
                 table = table.select(columns)
             pieces.append(table.slice(low - segment.first, high - low))
             self.bytes_read += segment.size * (high - low) // segment.rows
-        return pa.concat_tables(pieces) if pieces else schema.empty_table()
+            place = high
+        if place < end:
+            raise _NotThere(lost.Loss(place, end))
+        return pa.concat_tables(pieces)
+
+    def _gone(self, rows: lost.Loss) -> StreamError:
+        agreed = [each for each in lost.losses(self._storage) if each.first < rows.end and rows.first < each.end]
+        if agreed:
+            return StreamError(
+                "ROWS_ARE_GONE",
+                f'{rows} of stream "{self.info.name}" were given up with what was lost ({agreed[-1]})',
+                hint=f"start from row {self._first}",
+            )
+        return StreamError(
+            "ROWS_ARE_GONE",
+            f'{rows} of stream "{self.info.name}" were removed by retention',
+            hint="raise RETAIN, or start from a later row",
+        )
+
+    def missing(self, rows: lost.Loss) -> StreamError:
+        """The error for rows that were there and are in no file now."""
+        torn = []
+        for name, size in sorted(self._segments.files().items()):
+            segment = Segment.named(name)
+            if segment is not None and segment.size != size and segment.first < rows.end and rows.first < segment.end:
+                torn.append(f"{self._segments.full(name)} has {size} of {segment.size} bytes")
+        return StreamError(
+            "ROWS_ARE_MISSING",
+            f'{rows} of stream "{self.info.name}" are missing',
+            detail="; ".join(torn) or f"no file of {self._segments.path} holds them",
+            hint="anabranch check says what else is, anabranch check --repair what can be done",
+        )
 
     def _look_up_to(self, end: int) -> None:
         """Whoever asks for rows below `end` knows that they are there: look again if we do not."""
         for attempt in range(_LOOKS):
-            if not end or (self._chain and self._chain[-1].end >= end):
+            if not end or self._end >= end:
                 return
             _time.sleep(0.001 * attempt)
             self._seen = None
@@ -186,7 +245,7 @@ class StreamReader:
             if table is not None:
                 self._open.move_to_end(segment)
                 return table
-        table = open_segment(self._segments, segment, self.schema)
+        table = open_segment(self._segments, segment, self.schema, self.info.name)
         with self._mutex:
             self._open[segment] = table
             if len(self._open) > _OPEN_SEGMENTS:
@@ -243,3 +302,14 @@ class StreamReader:
         """Bytes on disk."""
         self.refresh()
         return sum(s.size for s in self._chain)
+
+
+def _gaps(segments: list[Segment], first: int, end: int) -> list[lost.Loss]:
+    """The rows between two that no segment of a chain holds."""
+    gaps = []
+    place = first
+    for segment in segments:
+        if segment.first > place:
+            gaps.append(lost.Loss(place, segment.first))
+        place = max(place, segment.end)
+    return [*gaps, lost.Loss(place, end)] if place < end else gaps

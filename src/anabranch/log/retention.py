@@ -6,8 +6,10 @@ file that says from which row and time on it needs the stream.
 
 from __future__ import annotations
 
+import itertools
 from urllib.parse import quote
 
+from anabranch.log import lost
 from anabranch.log.segment import Segment, chain
 from anabranch.log.storage import Storage
 from anabranch.log.stream import StreamInfo
@@ -40,16 +42,19 @@ def apply(stream: Storage, segments: Storage, info: StreamInfo) -> list[Segment]
     row, time = kept[-1].first, kept[-1].time_last - info.retain_us
     holds = stream.child(HOLDS)
     for name in holds.files():
-        needed = holds.read_json(name) or {}
+        needed = holds.read_json(name)
+        if needed is None:
+            if holds.exists(name):  # damaged: nobody knows what it says
+                return []
+            continue
         row = min(row, row if needed.get("row") is None else needed["row"] - needed.get("before", 0))
         time = min(time, time if needed.get("time") is None else needed["time"])
         if needed.get("before") and needed.get("time") is not None:
             first = next((s.first for s in kept if s.time_last >= needed["time"]), kept[-1].end)
             row = min(row, first - needed["before"])
-    gone = []
-    for segment in kept:
-        if segment.end > row or segment.time_last >= time:
-            break
+    gone = list(itertools.takewhile(lambda segment: segment.end <= row and segment.time_last < time, kept))
+    if gone:
+        lost.keep_from(stream, gone[-1].end)  # first, so that nobody takes for lost what was let go
+    for segment in gone:
         segments.delete(segment.name)
-        gone.append(segment)
     return gone

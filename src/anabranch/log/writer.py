@@ -12,8 +12,10 @@ the number of parts. Rows keep their numbers, so nobody who reads notices.
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,27 +26,41 @@ from pyarrow import ipc
 
 from anabranch.clock import Clock, SystemClock
 from anabranch.errors import DataError, StreamError
-from anabranch.log import retention
+from anabranch.log import lost, retention
 from anabranch.log.lock import WriterLock
-from anabranch.log.offset import MIN_TIME
+from anabranch.log.offset import MIN_TIME, Offset
 from anabranch.log.order import Mask, Order, Times
+from anabranch.log.reached import Reached, ReachedMark, reached
 from anabranch.log.segment import Segment, chain, open_segment, read_notes, with_columns, write_segment
 from anabranch.log.storage import Storage
 from anabranch.log.stream import INFO, StreamInfo, rejects_info
+from anabranch.log.sums import read_whole
 from anabranch.schema import TIME_TYPE
 from anabranch.settings import Settings
 
 WATERMARK = "watermark.json"
 _DELETES_PER_APPEND = 8
-_ARRIVAL = re.compile(r"arrival-([0-9a-f]{16})-([0-9a-f]{10})\.arrow")
+_ARRIVAL = re.compile(r"arrival-([0-9a-f]{16})-([0-9a-f]{10})(?:-([0-9a-f]{16}))?\.arrow")
+
+Span = tuple[Mapping[str, Offset], Mapping[str, Offset]]
+"""Where a micro-batch begins and ends in each of the streams it takes in."""
+
+_log = logging.getLogger("anabranch.log")
 
 
 class StreamWriter:
     """Appends to a stream. Safe to use from several threads; one process at a time holds it."""
 
     def __init__(
-        self, storage: Storage, settings: Settings | None = None, clock: Clock | None = None, *, locked: bool = True
+        self,
+        storage: Storage,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        *,
+        locked: bool = True,
+        computed: bool = False,
     ) -> None:
+        """`computed`: the rows are those of a standing query, which can give them again (`begin_again`)."""
         self.info = StreamInfo.load(storage)
         self._storage = storage
         self._settings = (settings or Settings()).but(**self.info.options)
@@ -57,10 +73,18 @@ class StreamWriter:
         self._arrivals = storage.child("arrivals")
         self._segments.make()
         self._segments.sweep()
-        self._rejects: StreamWriter | None
+        self._rejects: StreamWriter | None = None
         self._rejected = 0
         self._closed = False
-        self._recover()
+        self._computed = computed
+        self._mark = ReachedMark(storage)
+        try:
+            self._recover()
+        except BaseException:
+            self._mark.close()
+            if self._lock:
+                self._lock.release()
+            raise
 
     # -- what it remembers -------------------------------------------------------------------
 
@@ -72,10 +96,13 @@ class StreamWriter:
         for covered in set(whole) - set(kept):
             self._segments.delete(covered.name)
         self._must_recover = False
-        self._rejects = None
+        if self._rejects is not None:
+            self._rejects.close()
+            self._rejects = None
         self.next_row = kept[-1].end if kept else 0
-        notes = read_notes(self._segments, kept[-1]) if kept else {}
+        notes = read_notes(self._segments, kept[-1], self.info.name) if kept else {}
         self._producers: dict[str, int] = notes.get("producers", {})
+        self._positions: dict[str, dict[str, Any]] = notes.get("positions", {})
         watermark = (self._storage.read_json(WATERMARK) or {}).get("time", MIN_TIME)
         last_time = kept[-1].time_last if kept else MIN_TIME
         self._order = Order(
@@ -88,16 +115,45 @@ class StreamWriter:
         for segment in reversed(kept):
             if segment.size >= self._settings["segment_bytes"] or len(self._parts) >= self._settings["segment_parts"]:
                 break
+            if self._parts and segment.end != self._parts[0].first:
+                break  # rows are missing between the two, and a merged segment would hide it
             self._parts.insert(0, segment)
         self._open_since = self._clock.now_us()
         self._last_append = self._clock.now_us()
+        mark = self._miss_the_end(found)
         self._held = self.info.schema.arrow.empty_table()
         self._arrival_newest: dict[str, int] = {}
         self._next_arrival = 0
         if self.info.skew_us:
             self._arrivals.make()
             self._arrivals.sweep()
-            self._take_in_arrivals(notes.get("arrivals", -1))
+            self._take_in_arrivals(notes, mark)
+
+    def _miss_the_end(self, found: Mapping[str, int]) -> Reached | None:
+        """Rows that were in the log and whose segment is lost keep their numbers: nobody gets them again."""
+        mark = reached(self._storage)
+        named = [segment.end for name in found if (segment := Segment.named(name))]
+        kept = lost.kept_from(self._storage) or 0
+        row = max([*named, mark.row if mark is not None else 0, kept])
+        self.lost_end = lost.Loss(max(self.next_row, kept), row) if row > max(self.next_row, kept) else None
+        """The rows at the end of the log that are missing, or None."""
+        if row > self.next_row and not (self._computed and self.lost_end):
+            self.next_row = row
+            self._parts = []
+            if mark is not None:
+                self._order.newest = max(self._order.newest, mark.newest)
+                self._order.released = max(self._order.released, mark.released)
+        if self.lost_end is not None:
+            _log.warning('%s of stream "%s" are missing', self.lost_end, self.info.name)
+        return mark
+
+    def begin_again(self) -> None:
+        """Before the rows at the end of the log that are missing are computed again: as if they had never been."""
+        with self._mutex:
+            self.lost_end = None
+            self._order.released = self._order.newest
+            self._storage.write_json(WATERMARK, {"time": self._order.released})
+            self._note_reached()
 
     def _notes(self) -> dict[str, Any]:
         return {
@@ -105,21 +161,34 @@ class StreamWriter:
             "newest": self._order.newest,
             "released": self._order.released,
             "arrivals": self._next_arrival - 1,
+            **({"positions": self._positions} if self._positions else {}),
+            **({"held": self._held_arrivals()} if self.info.skew_us else {}),
         }
+
+    def _held_arrivals(self) -> int:
+        """How many arrivals have rows that are still to enter the log."""
+        return sum(newest > self._order.released for newest in self._arrival_newest.values())
+
+    def _note_reached(self) -> None:
+        self._mark.write(Reached(self.next_row, self._order.newest, self._order.released, self._next_arrival))
 
     # -- appending ---------------------------------------------------------------------------
 
-    def append(self, data: Any, *, producer: str | None = None, batch: int | None = None) -> int:
+    def append(
+        self, data: Any, *, producer: str | None = None, batch: int | None = None, span: Span | None = None
+    ) -> int:
         """Append rows (anything `StreamSchema.conform` takes); returns the number of the next row.
 
         When it returns, the rows are on disk. With a `producer` and a `batch` number that grows, a
         batch that was appended before is passed over, so a producer may repeat itself after a crash.
+        A producer whose rows are a function of other streams says instead which `span` of them it
+        has taken in; then what was appended is known by that, however its batches are numbered.
         """
         with self._mutex:
             self._check()
-            if (producer is None) != (batch is None) or not isinstance(batch, int | None):
+            if (producer is None) != (batch is None and span is None) or not isinstance(batch, int | None):
                 raise DataError("BATCH_NUMBER_WANTED", "a producer comes with the whole number of its batch")
-            if producer is not None and batch is not None and batch <= self._producers.get(producer, -1):
+            if producer is not None and self._has(producer, batch, span):
                 return self.next_row
             now = self._clock.now_us()
             self._last_append = now
@@ -132,8 +201,10 @@ class StreamWriter:
                 if self.info.skew_us:
                     self._keep_arrival(rows, now, mark)
                 else:
-                    accepted = self._admit(rows, now, producer, batch)
+                    accepted = self._admit(rows, now, producer, batch, span)
                     self._producers = {**self._producers, **mark}
+                    if producer is not None and span is not None:
+                        self._positions = {**self._positions, producer: {n: list(o) for n, o in span[1].items()}}
                     self._write(accepted)
             except BaseException:
                 # What is on disk is right; what is in memory may be ahead of it.
@@ -141,7 +212,35 @@ class StreamWriter:
                 raise
             return self.next_row
 
-    def _admit(self, rows: pa.Table, now: int, producer: str | None, batch: int | None) -> pa.Table:
+    def _has(self, producer: str, batch: int | None, span: Span | None) -> bool:
+        """Whether a producer's batch is in the log already."""
+        position = self.position(producer)
+        if span is None or position is None:
+            return batch is not None and batch <= self._producers.get(producer, -1)
+        start, end = span
+        if all(position[name][:2] >= end[name][:2] for name in end if name in position):
+            return True
+        if any(position[name][:2] > start[name][:2] for name in start if name in position):
+            raise StreamError(
+                "BATCH_OVERLAPS",
+                f'stream "{self.info.name}" has part of a batch of "{producer}" already',
+                detail=f"the batch is from {dict(start)} to {dict(end)}, the log has all up to {position}",
+                hint="start the query again: it goes on from where its answers end",
+            )
+        return False
+
+    def position(self, producer: str) -> dict[str, Offset] | None:
+        """Up to where a producer has taken in its own streams for the rows it has appended; None: not known."""
+        noted = self._positions.get(producer)
+        return {name: Offset(*offset) for name, offset in noted.items()} if noted is not None else None
+
+    def batch(self, producer: str) -> int:
+        """The number of the last batch of a producer that is in the log, else -1."""
+        return self._producers.get(producer, -1)
+
+    def _admit(
+        self, rows: pa.Table, now: int, producer: str | None, batch: int | None, span: Span | None = None
+    ) -> pa.Table:
         """The rows the stream accepts; the others are kept as rejects, each with its reason."""
         times, known = times_of(rows, self.info.schema.time)
         limit = self._settings["future_limit_seconds"]
@@ -152,12 +251,13 @@ class StreamWriter:
         for reason, mask in refused.items():
             reasons[mask] = reason
         bad = pa.array(np.logical_or.reduce(list(refused.values())))
-        self._reject(
-            rows.filter(bad), pa.array(reasons[bad.to_numpy(zero_copy_only=False)], pa.string()), producer, batch
-        )
+        why = pa.array(reasons[bad.to_numpy(zero_copy_only=False)], pa.string())
+        self._reject(rows.filter(bad), why, producer, batch, span)
         return rows.filter(pc.invert(bad))
 
-    def _reject(self, rows: pa.Table, reasons: pa.Array, producer: str | None, batch: int | None) -> None:
+    def _reject(
+        self, rows: pa.Table, reasons: pa.Array, producer: str | None, batch: int | None, span: Span | None
+    ) -> None:
         if self._rejects is None:
             storage = self._storage.child("rejects")
             if not storage.exists(INFO):
@@ -169,7 +269,7 @@ class StreamWriter:
         now = max(self._clock.now_us(), self._rejects._order.newest)
         stamps = pa.array(np.full(rows.num_rows, now)).cast(TIME_TYPE)
         table = rows.append_column("_reason", reasons).append_column("_rejected_at", stamps)
-        self._rejects.append(table, producer=producer, batch=batch)
+        self._rejects.append(table, producer=producer, batch=batch, span=span)
         self._rejected += rows.num_rows
 
     def _write(self, rows: pa.Table) -> None:
@@ -185,6 +285,7 @@ class StreamWriter:
             self._open_since = self._clock.now_us()
         part = write_segment(self._segments, rows, self.next_row, (first, last), self._notes())
         self.next_row = part.end
+        self._note_reached()
         # The rows are safe from here on. Housekeeping that fails (a full disk) is tried again next time.
         with contextlib.suppress(OSError, StreamError):
             self._keep_house(part)
@@ -211,7 +312,7 @@ class StreamWriter:
         with self._mutex:
             parts = self._parts
             if len(parts) > 1:
-                tables = [open_segment(self._segments, part, self.info.schema.arrow) for part in parts]
+                tables = [open_segment(self._segments, part, self.info.schema.arrow, self.info.name) for part in parts]
                 table = pa.concat_tables(tables).combine_chunks()
                 times = (parts[0].time_first, parts[-1].time_last)
                 write_segment(self._segments, table, parts[0].first, times, self._notes())
@@ -245,8 +346,9 @@ class StreamWriter:
             with ipc.new_file(sink, table.schema) as out:
                 out.write_table(table)
 
-        name = self._arrivals.write(write, lambda size: f"arrival-{number:016x}-{size:010x}.arrow")
+        name = self._arrivals.write(write, lambda size, sum: f"arrival-{number:016x}-{size:010x}-{sum:016x}.arrow")
         self._next_arrival = number + 1
+        self._note_reached()
         try:
             self._take_in(name, number, rows, now, mark)
         except (OSError, StreamError):
@@ -280,28 +382,62 @@ class StreamWriter:
                     self._arrivals.delete(name)
                     del self._arrival_newest[name]
 
-    def _take_in_arrivals(self, taken: int) -> None:
+    def _take_in_arrivals(self, notes: Mapping[str, Any], mark: Reached | None) -> None:
         """After a restart: hold again what was held, and take in what came after the last release."""
-        for name, size in sorted(self._arrivals.files().items()):
-            match = _ARRIVAL.fullmatch(name)
-            if match is None or int(match[2], 16) != size:
-                continue
-            number = int(match[1], 16)
-            self._next_arrival = max(self._next_arrival, number + 1)
-            table = ipc.open_file(self._arrivals.open_file(name)).read_all()
-            notes = table.schema.metadata or {}
-            rows, now = with_columns(table, self.info.schema.arrow), int(notes[b"now"])
+        taken = notes.get("arrivals", -1)
+        there = {int(match[1], 16): match for name in self._arrivals.files() if (match := _ARRIVAL.fullmatch(name))}
+        self._next_arrival = max([taken, *there]) + 1
+        self._miss_arrivals(range(taken + 1, max(self._next_arrival, mark.arrival if mark else 0)), set(there))
+        released, held = notes.get("released", MIN_TIME), 0
+        for number, match in sorted(there.items()):
+            table = self._arrival(match)
+            about = table.schema.metadata or {}
+            rows, now = with_columns(table, self.info.schema.arrow), int(about[b"now"])
             if number > taken:
-                mark = {k[9:].decode(): int(v) for k, v in notes.items() if k.startswith(b"producer:")}
-                self._take_in(name, number, rows, now, mark)
+                self._miss_held(notes, held)
+                notes = {}
+                producers = {k[9:].decode(): int(v) for k, v in about.items() if k.startswith(b"producer:")}
+                self._take_in(match[0], number, rows, now, producers)
             else:
                 times, known = times_of(rows, self.info.schema.time)
                 limit = self._settings["future_limit_seconds"]
                 still = times > self._order.released
                 still &= known if known is not None else True
                 still &= times <= now + int(limit * 1e6) if limit else True
-                self._hold(name, rows.filter(pa.array(still)))
-        self._next_arrival = max(self._next_arrival, taken + 1)
+                self._hold(match[0], rows.filter(pa.array(still)))
+                held += bool((times > released).any())
+        self._miss_held(notes, held)
+        self._next_arrival = max(self._next_arrival, mark.arrival if mark else 0)
+
+    def _arrival(self, match: re.Match[str]) -> pa.Table:
+        try:
+            return read_whole(self._arrivals, match[0], int(match[3], 16) if match[3] else None)
+        except ValueError as problem:
+            raise self._arrivals_lost(f"{self._arrivals.full(match[0])}: {problem}") from None
+
+    def _miss_arrivals(self, numbers: range, there: set[int]) -> None:
+        """Each append since the last release has a file, or was agreed to be lost."""
+        agreed = {number for each in lost.lost_arrivals(self._storage) for number in each.get("numbers", ())}
+        missing = [number for number in numbers if number not in there and number not in agreed]
+        if missing:
+            raise self._arrivals_lost(f"{len(missing)} of {len(numbers)} files of {self._arrivals.path} are not there")
+
+    def _miss_held(self, notes: Mapping[str, Any], held: int) -> None:
+        """The log's notes say how many arrivals had rows that were still to come."""
+        agreed = sum(
+            each["held"] for each in lost.lost_arrivals(self._storage) if each.get("taken") == notes.get("arrivals")
+        )
+        wanted = notes.get("held", 0) - agreed
+        if held < wanted:
+            raise self._arrivals_lost(f"{wanted - held} of {wanted} files of {self._arrivals.path} are not there")
+
+    def _arrivals_lost(self, what: str) -> StreamError:
+        return StreamError(
+            "ROWS_ARE_MISSING",
+            f'rows of stream "{self.info.name}" are missing that were appended and not yet put in order (ALLOW SKEW)',
+            detail=what,
+            hint="anabranch check says what is lost, anabranch check --repair lets the stream go on without",
+        )
 
     def flush(self) -> int:
         """Release every held row now; rows older than the newest of them are late from here on."""
@@ -354,6 +490,7 @@ class StreamWriter:
                 self._clear_covered(len(self._covered))
             finally:
                 self._closed = True
+                self._mark.close()
                 if self._rejects is not None:
                     self._rejects.close()
                 if self._lock:
