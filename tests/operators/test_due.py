@@ -1,0 +1,94 @@
+"""What is due where streams have come differently far: checked by the harness at every step."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from anabranch.operators.base import Operator
+from anabranch.operators.history_join import HistoryJoin
+from anabranch.operators.history_join_aggregate import HistoryJoinAggregate
+from anabranch.operators.window_aggregate import WindowAggregate
+from anabranch.operators.window_changes import WindowChanges
+from anabranch.operators.window_combination import WindowCombination
+from anabranch.operators.window_join import WindowJoin
+from anabranch.operators.window_join_aggregate import WindowJoinAggregate
+from anabranch.operators.window_sets import WindowSetOperation
+from anabranch.schema import StreamSchema
+from anabranch.testing import OperatorHarness
+from anabranch.testing.harness import same
+
+SCHEMA = StreamSchema.of({"k": "INT", "ts": "TIMESTAMP"}, time="ts")
+
+
+def side(stream: str, size: int = 25, slide: int = 10) -> WindowAggregate:
+    return WindowAggregate(
+        stream, "time", size, slide, keys=(("k", "k"),), aggregates=(("__n", "count", None),),
+        columns=(("k", "k"), ("__n", "__n"), ("_time", "_time")), time="_time",
+    )  # fmt: skip
+
+
+def total(stream: str) -> WindowAggregate:
+    columns = ((stream, stream), ("_time", "_time"))
+    return WindowAggregate(stream, "time", 20, 20, (), ((stream, "count", None),), columns, "_time")
+
+
+JOIN = WindowJoin(
+    sources=(("A", "a", None), ("B", "b", None)), unit="time", windows=((0, 1, -15, 15),),
+    conditions=("`A.k` = `B.k`",), columns=(("k", "`A.k`"), ("_time", "_time")), time="_time", order="time",
+)  # fmt: skip
+HISTORY = HistoryJoin(
+    stream="a", alias="a", history="b", on=(("k", "k"),), period=30, portions=2, within=5, match="any",
+    columns=(("k", "k"), ("ts", "ts")), time="ts",
+)  # fmt: skip
+OPERATORS: dict[str, Operator] = {
+    "union": WindowSetOperation("union", True, side("a"), side("b"), ("k",), "_time"),
+    "except": WindowSetOperation("except", True, side("a", 5, 20), side("b", 5, 20), ("k",), "_time"),
+    "changes": WindowChanges(WindowSetOperation("union", True, side("a"), side("b"), ("k",), "_time")),
+    "join": JOIN,
+    "join_on_arrival": replace(JOIN, order="arrival"),
+    "join_rows": replace(JOIN, unit="rows", windows=((0, 1, 3, 3),)),
+    "join_aggregate": WindowJoinAggregate(
+        JOIN, 10, (), (("n", "count", None),), (("n", "n"), ("window_end", "window_end")), "window_end"
+    ),
+    "combination": WindowCombination(
+        20, (("a", total("a"), 0), ("b", total("b"), 0)), (("r", "a - b"), ("window_end", "window_end")), "window_end"
+    ),
+    "history": HISTORY,
+    "history_aggregate": HistoryJoinAggregate(
+        HISTORY, 10, (), (("n", "count", None),), (("n", "n"), ("_time", "_time")), "_time"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
+def test_two_streams_of_different_speed(operator: Operator, seed: int) -> None:
+    chance = random.Random(seed)
+    harness = OperatorHarness(operator, {"a": SCHEMA, "b": SCHEMA})
+    times = dict.fromkeys("ab", 1_000)
+    for _ in range(25):
+        name = chance.choice("aab")
+        times[name] += chance.choice([0, 1, 3, 12, 60])
+        if chance.random() < 0.3:
+            harness.advance(name, times[name])
+        else:
+            stamp = f"1970-01-01 00:00:00.{times[name]:06d}"
+            harness.push(name, [{"k": chance.randint(0, 2), "ts": stamp}])
+        if chance.random() < 0.5:
+            harness.step()
+            harness.due()
+    harness.run()
+    silent = harness.answers().num_rows
+    while due := harness.due():
+        for name, time in due.items():
+            harness.advance(name, time)
+        harness.step()
+    in_silence = harness.answers()
+    assert in_silence.num_rows >= silent
+    for name in "ab":
+        harness.advance(name, 10_000)
+    assert harness.step().num_rows == 0
+    assert same(harness.answers(), in_silence)
