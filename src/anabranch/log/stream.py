@@ -17,6 +17,9 @@ INFO = "stream.json"
 DATASPACE = "dataspace"
 """The origin of a stream whose rows are a data set of a server; its options say of which."""
 
+REJECTS = "rejects"
+"""The origin of a stream of rows that another one refused."""
+
 
 @dataclass(frozen=True)
 class StreamInfo:
@@ -31,6 +34,12 @@ class StreamInfo:
     options: dict[str, str] = field(default_factory=dict, repr=False)
     id: str = field(default_factory=lambda: secrets.token_hex(6), compare=False, repr=False)
     """Differs from that of a dropped stream of the same name."""
+
+    @property
+    def goes_with_the_clock(self) -> bool:
+        """True if its rows are stamped by us as they come: then its time is the clock's."""
+        stamped = self.origin == "append" and self.schema.stamped_on_arrival and not self.skew_us
+        return stamped or self.origin == REJECTS
 
     def create(self, storage: Storage) -> None:
         storage.make()
@@ -68,4 +77,4 @@ class StreamInfo:
 def rejects_info(info: StreamInfo) -> StreamInfo:
     """The stream that keeps what `info`'s stream refused: its columns, when, and why."""
     fields = [*info.schema.arrow, pa.field("_reason", pa.string()), pa.field("_rejected_at", TIME_TYPE)]
-    return StreamInfo(f"{info.name}.rejects", StreamSchema(pa.schema(fields), "_rejected_at"), origin="rejects")
+    return StreamInfo(f"{info.name}.rejects", StreamSchema(pa.schema(fields), "_rejected_at"), origin=REJECTS)

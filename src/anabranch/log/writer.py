@@ -32,6 +32,7 @@ from anabranch.log.offset import MIN_TIME, Offset
 from anabranch.log.order import Mask, Order, Times
 from anabranch.log.reached import Reached, ReachedMark, reached
 from anabranch.log.segment import Segment, chain, open_segment, read_notes, with_columns, write_segment
+from anabranch.log.stamps import Stamps, StreamClock
 from anabranch.log.storage import Storage
 from anabranch.log.stream import INFO, StreamInfo, rejects_info
 from anabranch.log.sums import read_whole
@@ -69,6 +70,8 @@ class StreamWriter:
         self._lock = WriterLock(storage, self.info.name, self._clock) if locked else None
         if self._lock:
             self._lock.take()
+        self._stamps = Stamps(storage) if self.info.goes_with_the_clock else None
+        self._time = StreamClock(self._clock, self.info.name)
         self._segments = storage.child("segments")
         self._arrivals = storage.child("arrivals")
         self._segments.make()
@@ -190,27 +193,40 @@ class StreamWriter:
                 raise DataError("BATCH_NUMBER_WANTED", "a producer comes with the whole number of its batch")
             if producer is not None and self._has(producer, batch, span):
                 return self.next_row
-            now = self._clock.now_us()
-            self._last_append = now
-            # Arrival times must not go back, even if the machine's clock does.
-            rows = self.info.schema.conform(data, now_us=max(now, self._order.newest, self._order.released))
-            if rows.num_rows == 0:
-                return self.next_row
-            mark = {producer: batch} if producer is not None and batch is not None else {}
-            try:
-                if self.info.skew_us:
-                    self._keep_arrival(rows, now, mark)
-                else:
-                    accepted = self._admit(rows, now, producer, batch, span)
-                    self._producers = {**self._producers, **mark}
-                    if producer is not None and span is not None:
-                        self._positions = {**self._positions, producer: {n: list(o) for n, o in span[1].items()}}
-                    self._write(accepted)
-            except BaseException:
-                # What is on disk is right; what is in memory may be ahead of it.
-                self._must_recover = True
-                raise
+            self._last_append = self._clock.now_us()
+            with self._stamping():
+                return self._append(data, producer, batch, span)
+
+    def _append(self, data: Any, producer: str | None, batch: int | None, span: Span | None) -> int:
+        now, stamp = self._last_append, self._stamp()
+        rows = self.info.schema.conform(data, now_us=stamp)
+        if rows.num_rows == 0:
             return self.next_row
+        mark = {producer: batch} if producer is not None and batch is not None else {}
+        try:
+            if self.info.skew_us:
+                self._keep_arrival(rows, now, mark)
+            else:
+                accepted = self._admit(rows, now, producer, batch, span, stamp=stamp)
+                self._producers = {**self._producers, **mark}
+                if producer is not None and span is not None:
+                    self._positions = {**self._positions, producer: {n: list(o) for n, o in span[1].items()}}
+                self._write(accepted)
+        except BaseException:
+            # What is on disk is right; what is in memory may be ahead of it.
+            self._must_recover = True
+            raise
+        return self.next_row
+
+    def _stamping(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if self._stamps is None else self._stamps.stamping()
+
+    def _stamp(self) -> int:
+        """The time of rows that have none of their own: the clock's, never before what the stream has reached."""
+        if self._stamps is None:
+            return MIN_TIME
+        self._order.released = max(self._order.released, self._stamps.claimed)
+        return self._time.now(max(self._order.newest, self._order.released))
 
     def _has(self, producer: str, batch: int | None, span: Span | None) -> bool:
         """Whether a producer's batch is in the log already."""
@@ -239,12 +255,19 @@ class StreamWriter:
         return self._producers.get(producer, -1)
 
     def _admit(
-        self, rows: pa.Table, now: int, producer: str | None, batch: int | None, span: Span | None = None
+        self,
+        rows: pa.Table,
+        now: int,
+        producer: str | None,
+        batch: int | None,
+        span: Span | None = None,
+        stamp: int = MIN_TIME,
     ) -> pa.Table:
         """The rows the stream accepts; the others are kept as rejects, each with its reason."""
         times, known = times_of(rows, self.info.schema.time)
         limit = self._settings["future_limit_seconds"]
-        refused = self._order.admit(times, known, now + int(limit * 1e6) if limit else None)
+        # A stamp of our own may be ahead of the clock if that was set back: no reason to refuse rows.
+        refused = self._order.admit(times, known, max(now + int(limit * 1e6), stamp) if limit else None)
         if not refused:
             return rows
         reasons = np.full(rows.num_rows, None, dtype=object)
@@ -265,11 +288,10 @@ class StreamWriter:
             elif (known := StreamInfo.load(storage)).schema != (wanted := rejects_info(self.info).schema):
                 replace(known, schema=wanted).save(storage)  # the stream got a column
             self._rejects = StreamWriter(storage, self._settings, self._clock, locked=False)
-        # The time of the rejects stream must not go back either, even if the machine's clock does.
-        now = max(self._clock.now_us(), self._rejects._order.newest)
-        stamps = pa.array(np.full(rows.num_rows, now)).cast(TIME_TYPE)
-        table = rows.append_column("_reason", reasons).append_column("_rejected_at", stamps)
-        self._rejects.append(table, producer=producer, batch=batch, span=span)
+        with self._rejects._stamping():
+            stamps = pa.array(np.full(rows.num_rows, self._rejects._stamp())).cast(TIME_TYPE)
+            table = rows.append_column("_reason", reasons).append_column("_rejected_at", stamps)
+            self._rejects.append(table, producer=producer, batch=batch, span=span)
         self._rejected += rows.num_rows
 
     def _write(self, rows: pa.Table) -> None:
@@ -463,9 +485,25 @@ class StreamWriter:
         with self._mutex:
             self._check()
             self._release(min(time, self._order.newest))
-            if time > self._order.released:
-                self._order.released = time
-                self._storage.write_json(WATERMARK, {"time": time}, durable=durable)
+            if self._stamps is not None:
+                with self._stamps.claiming(wait=True):
+                    self._order.released = max(self._order.released, self._stamps.claimed)
+                    self._beat(time, durable)
+            else:
+                self._beat(time, durable)
+
+    def _beat(self, time: int, durable: bool) -> None:
+        if time > self._order.released:
+            self._order.released = time
+            beat(self._storage, time, self._stamps, durable=durable)
+
+    def claim(self, at_least: int) -> None:
+        """Where only the writer may: time goes on to the clock, if that has reached `at_least`."""
+        with self._mutex:
+            self._check()
+            now = self._stamp()
+            if self._stamps is not None and now >= at_least:
+                self._beat(now, durable=False)
 
     # -- the end -----------------------------------------------------------------------------
 
@@ -493,6 +531,8 @@ class StreamWriter:
                 self._mark.close()
                 if self._rejects is not None:
                     self._rejects.close()
+                if self._stamps is not None:
+                    self._stamps.close()
                 if self._lock:
                     self._lock.release()
 
@@ -501,6 +541,13 @@ class StreamWriter:
             raise StreamError("STREAM_IS_CLOSED", f'the writer of stream "{self.info.name}" is closed')
         if self._must_recover:
             self._recover()
+
+
+def beat(storage: Storage, time: int, stamps: Stamps | None, *, durable: bool) -> None:
+    """Write down that time has reached `time`: first where the writer looks, then where readers do."""
+    if stamps is not None and storage.is_local:
+        stamps.note(time)
+    storage.write_json(WATERMARK, {"time": time}, durable=durable)
 
 
 def times_of(rows: pa.Table, column: str) -> tuple[Times, Mask | None]:
