@@ -42,6 +42,7 @@ from anabranch.queries.archives import Archives
 from anabranch.queries.asking import summaries_name
 from anabranch.queries.idle import IdleWatch
 from anabranch.queries.ingest import Ingest
+from anabranch.queries.timekeeper import Timekeeper
 from anabranch.result import Result
 from anabranch.schema import TIME_TYPE
 from anabranch.settings import Settings
@@ -59,6 +60,9 @@ if TYPE_CHECKING:
 
 _HERE = max(os.cpu_count() or 1, 1)
 """Threads that read archives in this process."""
+_EVERY = 1.0
+"""Seconds after which what goes on by itself is looked at again, if nothing asks for it."""
+_TOGETHER = 0.02
 
 
 class Database:
@@ -91,9 +95,11 @@ class Database:
         self._histories: dict[str, tuple[int | None, Reader | None]] = {}
         self.archives = Archives(self.catalog, self.settings, self._clock, self.run_here_or_in_spark, active=queries)
         self._idle = IdleWatch(self.settings["idle_timeout_seconds"])
+        self._time = Timekeeper(self.catalog, self._clock, self._known_query, self._open_writer)
         self._closed = threading.Event()
+        self._wake = threading.Event()
         threading.Thread(
-            target=_release_idle, args=(weakref.ref(self), self._closed), name="anabranch-idle", daemon=True
+            target=_go_on, args=(weakref.ref(self), self._closed, self._wake), name="anabranch-time", daemon=True
         ).start()
         if queries:
             self._resume()
@@ -159,6 +165,9 @@ class Database:
                 self._writers[key] = StreamWriter(self.catalog.stream_storage(stream), self.settings, self._clock)
             return self._writers[key]
 
+    def _open_writer(self, stream: str) -> StreamWriter | None:
+        return self._writers.get(stream.lower())
+
     def flush(self, stream: str) -> int:
         """Release the rows a stream holds back for its skew; later older ones are rejected."""
         return self.writer(stream).flush()
@@ -177,6 +186,14 @@ class Database:
                 hint="the time is in microseconds since 1970; future_limit_seconds says how far ahead is allowed",
             )
         self.writer(stream).advance(time)
+
+    def keep_time(self, at_most: float = 0.0) -> float:
+        """Let time go on where this process's queries wait for it; gives the seconds until it may again, if fewer."""
+        running = [query for query in list(self._queries.values()) if query.runs_here]
+        again = self._time.keep(running)
+        if again is None:
+            return at_most
+        return min(max((again - self._clock.now_us()) / 1e6, 0.0), at_most)
 
     def _move_silent_streams(self) -> None:
         """Heartbeats for streams that are silent while those they are joined with go on (idle_timeout_seconds)."""
@@ -375,12 +392,25 @@ class Database:
         return [self.get_query(info.name) for info in self.catalog.queries()]
 
     def _make(self, info: QueryInfo, plan: StandingPlan) -> Query:
-        return Query(info, plan, self.catalog, self.engine, self.settings, self._clock, self._upstream)
+        return Query(
+            info,
+            plan,
+            self.catalog,
+            self.engine,
+            self.settings,
+            self._clock,
+            self._upstream,
+            self._time,
+            self._wake.set,
+        )
 
     def _upstream(self, stream: str) -> Query | None:
         with contextlib.suppress(CatalogError):
             return self.get_query(stream)
         return None
+
+    def _known_query(self, name: str) -> Query | None:
+        return self._queries.get(name.lower()) or self._upstream(name)
 
     def drop_query(self, name: str) -> None:
         """End a query and remove all it has."""
@@ -561,6 +591,7 @@ class Database:
             for writer in self._writers.values():
                 writer.close()
             self._closed.set()
+            self._wake.set()
             if self._engine is not None:
                 self._engine.session.close()
                 self._engine = None
@@ -577,15 +608,24 @@ def _single_select(text: str) -> Select:
     return statements[0].select
 
 
-def _release_idle(reference: weakref.ref[Database], closed: threading.Event) -> None:
-    while not closed.wait(1.0):
+def _go_on(reference: weakref.ref[Database], closed: threading.Event, wake: threading.Event) -> None:
+    """What happens by itself as time goes on, until the database is closed."""
+    looked = _time.monotonic()
+    while not closed.wait(_TOGETHER):  # micro-batches that end together are looked at together
         database = reference()
         if database is None:
             return
-        for writer in list(database._writers.values()):
-            _quietly(writer.release_if_idle)
-        _quietly(database._move_silent_streams)
+        wake.clear()
+        pause = _EVERY
+        with contextlib.suppress(Exception):  # it may be tried again, and must not end the thread
+            pause = database.keep_time(_EVERY)
+        if _time.monotonic() - looked >= _EVERY:
+            looked = _time.monotonic()
+            for writer in list(database._writers.values()):
+                _quietly(writer.release_if_idle)
+            _quietly(database._move_silent_streams)
         del database
+        wake.wait(pause)
 
 
 def _quietly(action: Callable[[], Any]) -> None:

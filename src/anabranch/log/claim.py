@@ -18,10 +18,8 @@ class Claimer:
         self._reader = StreamReader(storage)
         self._stamps = Stamps(storage)
         self._clock = StreamClock(clock, self._reader.info.name)
-
-    def now(self) -> int:
-        """What the stream's time would be, if it was claimed now."""
-        return self._clock.now(self._reader.end().time)
+        self.may = True
+        """False once it turned out that nothing can be written here."""
 
     def claim(self, at_least: int) -> bool:
         """Say that no row to come is older than now, if the clock has come to `at_least`.
@@ -29,15 +27,16 @@ class Claimer:
         False if it has not, if rows are on their way (they bring time themselves), or where the
         directory is read-only.
         """
-        with self._stamps.claiming() as may:
-            if not may:
-                return False
-            reached = max(self._reader.end().time, self._stamps.claimed)
-            now = self._clock.now(reached)
-            if now < at_least:
-                return False
-            try:
-                beat(self._storage, now, self._stamps, durable=False)
-            except StreamError:
-                return False
-            return True
+        try:
+            with self._stamps.claiming() as alone:
+                return alone and self._claim(at_least)
+        except StreamError:
+            self.may = False
+            return False
+
+    def _claim(self, at_least: int) -> bool:
+        now = self._clock.now(max(self._reader.end().time, self._stamps.claimed))
+        if now < at_least:
+            return False
+        beat(self._storage, now, self._stamps, durable=False)
+        return True

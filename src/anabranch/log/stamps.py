@@ -20,7 +20,6 @@ import os
 from collections.abc import Iterator
 
 from anabranch.clock import Clock
-from anabranch.errors import StreamError
 from anabranch.log.offset import MIN_TIME
 from anabranch.log.storage import Storage
 
@@ -87,13 +86,13 @@ class Stamps:
 
     @contextlib.contextmanager
     def claiming(self, *, wait: bool = False) -> Iterator[bool]:
-        """Whether time may be claimed now; with `wait`, once rows on their way are written."""
+        """True if nobody stamps or claims meanwhile; with `wait`, once rows on their way are written."""
         if not self._storage.is_local:
             yield False
             return
         try:
             fcntl.flock(self._open(), fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except (BlockingIOError, StreamError):  # rows are on their way, or the directory is read-only
+        except BlockingIOError:
             yield False
             return
         try:

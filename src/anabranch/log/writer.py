@@ -497,13 +497,15 @@ class StreamWriter:
             self._order.released = time
             beat(self._storage, time, self._stamps, durable=durable)
 
-    def claim(self, at_least: int) -> None:
+    def claim(self, at_least: int) -> bool:
         """Where only the writer may: time goes on to the clock, if that has reached `at_least`."""
         with self._mutex:
             self._check()
             now = self._stamp()
-            if self._stamps is not None and now >= at_least:
-                self._beat(now, durable=False)
+            if self._stamps is None or now < at_least:
+                return False
+            self._beat(now, durable=False)
+            return True
 
     # -- the end -----------------------------------------------------------------------------
 

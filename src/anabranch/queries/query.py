@@ -31,6 +31,7 @@ from anabranch.operators.select import Select
 from anabranch.operators.window_changes import answering, newest_window
 from anabranch.operators.window_join import WindowJoin
 from anabranch.queries.progress import Progress
+from anabranch.queries.timekeeper import Timekeeper
 from anabranch.schema import StreamSchema
 from anabranch.settings import Settings
 from anabranch.spark.options import SourceOptions, ddl
@@ -41,6 +42,8 @@ if TYPE_CHECKING:  # importing pyspark takes a second; it is loaded with the eng
     from anabranch.spark.engine import Batch, Engine, Running
 
 _PRODUCER = "query"
+_LONGEST_AHEAD = 1 << 50
+"""An answer is at most this much (µs) further in time than the streams it is made from."""
 
 
 class Query:
@@ -55,6 +58,8 @@ class Query:
         settings: Settings,
         clock: Clock,
         upstream: Callable[[str], Query | None],
+        timekeeper: Timekeeper,
+        moved: Callable[[], None],
     ) -> None:
         self.name = info.name
         self.sql = info.sql
@@ -65,6 +70,10 @@ class Query:
         self._settings = settings
         self._clock = clock
         self._upstream = upstream
+        self._time = timekeeper
+        self._moved = moved
+        self._due: tuple[dict[str, Offset], dict[str, int]] = ({}, {})
+        self._due_readers: dict[str, Reader] = {}
         self._mutex = threading.RLock()
         self._writer: StreamWriter | None = None
         self._running: Running | None = None
@@ -97,6 +106,11 @@ class Query:
         if self.failure is not None:
             return "failed"
         return "elsewhere" if self._runs_elsewhere() else "stopped"
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether this process runs it."""
+        return self._running is not None and self._running.alive
 
     def _runs_elsewhere(self) -> dict[str, Any] | None:
         """The process that runs it, if that is another one."""
@@ -278,6 +292,33 @@ class Query:
             rows_thrown=thrown,
             work=batch.work,
         )
+        self._moved()
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def due(self) -> dict[str, int]:
+        """Per stream, the time (µs) it must reach for more to be answered though no row comes."""
+        done = self._counted().done()
+        if not done or self._dropped or not any(self._time.moves(name) for name in self.inputs):
+            return {}
+        if self._due[0] != done:
+            if not self._due_readers:
+                self._due_readers = self._readers()
+            scratch = self._storage.child("scratch", self._info.id).address
+            self._due = (done, self._plan.operator.due(done, Inputs(self._due_readers, scratch)))
+        return self._due[1]
+
+    def wanted_of_inputs(self, time: int) -> int | None:
+        """The time its streams must reach for its answer to reach `time`; None if it has."""
+        done, reached = self._counted().done(), self._plan.operator.reached
+        if not done or reached(done) >= time:
+            return None if done else time
+        low, high = time - _LONGEST_AHEAD, time
+        while low < high:
+            middle = (low + high) // 2
+            at = {name: offset._replace(time=max(offset.time, middle)) for name, offset in done.items()}
+            low, high = (low, middle) if reached(at) >= time else (middle + 1, high)
+        return high
 
     # -- answers go out ----------------------------------------------------------------------------
 
@@ -288,12 +329,13 @@ class Query:
         part of it; `Database.flush` releases them.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
+        now = self._clock.now_us()
         for name in self.inputs:
             source = self._upstream(name)
             if source is not None:
                 source.wait(None if deadline is None else max(deadline - time.monotonic(), 0))
-        target = {n: self._catalog.open_stream(n).end() for n in self.inputs}
-        while not self._reached(target):
+        target = self._ends()
+        while not self._reached(target) or self._has_more_by(now):
             if self.failure is not None:
                 raise self.failure
             if self.status == "stopped":
@@ -306,6 +348,13 @@ class Query:
                 )
             self._progress.wait_for(0.1)
         return self
+
+    def _ends(self) -> dict[str, Offset]:
+        return {name: self._catalog.open_stream(name).end() for name in self.inputs}
+
+    def _has_more_by(self, now: int) -> bool:
+        """Whether more is to be answered as of a time of the clock, though no row comes."""
+        return self.status in ("running", "elsewhere") and self._time.pending(self, now)
 
     def _counted(self) -> Progress:
         """What this process counts if it runs the query, else what the one that does has written down."""

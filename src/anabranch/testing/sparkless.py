@@ -61,8 +61,11 @@ class SparklessDatabase(Database):
         return self._local
 
     def catch_up(self) -> None:
-        """Run all queries until none has anything left to take in."""
+        """Run all queries until none has anything left to take in, and none waits for time that has come."""
         self._local.catch_up()
+        now = self._clock.now_us()
+        while any(self._time.pending(query, now) for query in self.queries() if query.runs_here):
+            self._local.catch_up()
 
 
 class LocalEngine:
