@@ -26,6 +26,7 @@ from anabranch.log.storage import Storage
 from anabranch.operators.base import Work
 from anabranch.spark.failures import WORKER_DID_NOT_START, explain_failure
 from anabranch.spark.options import FORMAT, ArchivedFiles, SourceOptions
+from anabranch.spark.repeatable import check_repeatable
 from anabranch.spark.session import Session
 from anabranch.spark.staging import ENVELOPE_DDL, clear, seal, sweep, unseal
 from anabranch.spark.starting import start_in_turn
@@ -185,7 +186,9 @@ class Engine:
         view = f"{INPUT_VIEW}_{secrets.token_hex(8)}"  # others start at this moment, and all of them read INPUT_VIEW
         try:
             frame.createTempView(view)
-            return self._spark.sql(f"WITH {INPUT_VIEW} AS (SELECT * FROM {view}) {residual_sql}")
+            answer = self._spark.sql(f"WITH {INPUT_VIEW} AS (SELECT * FROM {view}) {residual_sql}")
+            check_repeatable(answer)
+            return answer
         except PySparkException as problem:
             raise explain_failure(problem) from problem
         finally:
