@@ -513,6 +513,7 @@ class Database:
             parallelism=self.settings["parallelism"] or self.engine().parallelism,
             batch_rows=self.settings["batch_rows"],
             poll_ms=self.settings["poll_ms"],
+            window_memory_bytes=self.settings["window_memory_bytes"],
             scratch=None if ended else frame_scratch(self.catalog, operator),
             ends={n: list(self._end_of(operator, r, ended)) for n, r in readers.items()},
             access=self.catalog.access,
@@ -538,7 +539,8 @@ class Database:
     def run_here_or_in_spark(self, operator: Operator) -> pa.Table:
         """All rows of an operator that is asked once: by Spark's tasks if there is much to read, else here."""
         readers = {name: self.history(name) for name in operator.inputs}
-        inputs, end = Inputs(readers), {name: reader.end() for name, reader in readers.items()}
+        inputs = Inputs(readers, window_memory=self.settings["window_memory_bytes"])
+        end = {name: reader.end() for name, reader in readers.items()}
         if operator.bytes_to_read(end, inputs) > self.settings["archive_local_bytes"]:
             engine = self.engine()
             return engine.collect(engine.read_once(self.source_options(operator)))

@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from anabranch.errors import QueryError
 from anabranch.operators import OPERATORS, operator_from_json
 from anabranch.operators.archive_scan import ArchiveScan
 from anabranch.operators.base import MIN_TIME, Inputs, Offset, Operator
@@ -417,6 +418,65 @@ def test_restarts_and_replays_change_nothing(operator: Operator, tmp_path: Path)
         harness.replay()
     harness.run()
     assert same(harness.answers(), in_one_batch(operator, data))
+
+
+FAULTS: dict[str, Callable[[OperatorHarness, random.Random], None]] = {
+    "nothing happens": lambda harness, chance: None,
+    "the scratch is lost": lambda harness, chance: harness.forget(),
+    "a new process goes on": lambda harness, chance: harness.restart(),
+    "another process takes its turn": lambda harness, chance: harness.go_to(chance.choice(["one", "other"])),
+    "files are lost": lambda harness, chance: harness.lose_files(chance),
+    "bits are flipped": lambda harness, chance: harness.flip_bits(chance),
+}
+TO_FILES = ("files are lost", "bits are flipped")
+
+
+@every
+def test_a_small_batch_after_a_large_one_runs_again_whatever_happened(operator: Operator) -> None:
+    data = rows(240, seed=8)
+    chance = random.Random(8)
+    # What cannot be computed again is not lost here, but in the test below.
+    harmless = [name for name in FAULTS if not operator.scratch_is_state or name not in TO_FILES]
+    pairs = [(before, between) for before in harmless for between in harmless if before != between]
+    harness = filled(operator, data)
+    with small_tasks(rows=10):
+        for before, between in chance.sample(pairs, 7):
+            harness.step(parallelism=3, rows=30)
+            FAULTS[before](harness, chance)
+            harness.step(rows=3)
+            FAULTS[between](harness, chance)
+            harness.replay()
+            FAULTS[before](harness, chance)
+            harness.replay(parallelism=2)
+    harness.run()
+    assert same(harness.answers(), in_one_batch(operator, data))
+
+
+@pytest.mark.parametrize("fault", TO_FILES)
+@pytest.mark.parametrize("operator", [case for case in CASES if case.values[0].scratch_is_state])  # type: ignore[attr-defined]
+def test_state_that_was_lost_is_missed(operator: Operator, fault: str) -> None:
+    """Rows that are in the state are not needed, so they are gone: an error, or the same answer, and never another."""
+    data, chance = rows(120, seed=9), random.Random(9)
+    wanted, missed = in_one_batch(operator, data), 0
+    with small_tasks(rows=10):
+        for _ in range(3):
+            harness = filled(operator, data)
+            harness.step(parallelism=3, rows=50)
+            harness.step(rows=30)
+            FAULTS[fault](harness, chance)
+            error = _error_of(lambda harness=harness: harness.run(rows=30))  # type: ignore[misc]
+            assert error in ("MERGE_STATE_LOST", "TOTALS_LOST", None)
+            assert error or same(harness.answers(), wanted)
+            missed += error is not None
+    assert missed or operator.kind == "landmark"  # which may have its last answer behind it
+
+
+def _error_of(act: Callable[[], object]) -> str | None:
+    try:
+        act()
+    except QueryError as problem:
+        return problem.name
+    return None
 
 
 @every

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pytest
 
 from anabranch.errors import QueryError
+from anabranch.operators.base import Inputs
 from anabranch.operators.join.steps import live
 from anabranch.operators.live import forget_all
 from anabranch.operators.window_join import WindowJoin
 from anabranch.schema import TIME_TYPE, StreamSchema
-from anabranch.testing import OperatorHarness
-from anabranch.testing.harness import same
+from anabranch.testing import MemoryLog, OperatorHarness
+from anabranch.testing.harness import run_batch, same
 from anabranch.windows.chain_index import BYTES_PER_ROW
 
 SCHEMA = StreamSchema.of({"k": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
@@ -128,6 +129,59 @@ def test_memory_stays_within_the_budget() -> None:
     forget_all()
     harness.run(rows=1_000)
     assert max(index.room for index in live._kept.values()) >= 2_048
+
+
+def pairs(partner: str, shed: Any, *others: str) -> WindowJoin:
+    """Rows of "a" with those of another stream, or of several."""
+    sources = (("A", "a", None), ("B", partner, None), *((other.upper(), other, None) for other in others))
+    windows = tuple((0, i, -WINDOW, WINDOW) for i in range(1, len(sources)))
+    equal = tuple(f"`A.k` = `{alias}.k`" for alias, _, _ in sources[1:])
+    return WindowJoin(
+        sources, "time", windows, equal, (("a", "`A.ts`"), ("_time", "_time")), "_time", "time",
+        ROOM * BYTES_PER_ROW, shed,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "operators",
+    [(pairs("b", "matches"), pairs("c", "matches")), (pairs("b", "random"), pairs("b", "random", "c"))],
+    ids=["other partners", "another number of streams"],
+)
+def test_joins_that_keep_other_rows_share_no_index(operators: tuple[WindowJoin, WindowJoin]) -> None:
+    logs = {name: MemoryLog(SCHEMA) for name in "abc"}
+    for seed, log in enumerate(logs.values()):
+        log.append(rows(seed, 900, 3_000, skewed=True))
+    ends = [{name: log.offset(row) for name, log in logs.items()} for row in (0, 300, 600, 900)]
+
+    def answer(operator: WindowJoin, low: int) -> pa.Table:
+        readers = {name: logs[name] for name in operator.inputs}
+        start, end = ({name: each[name] for name in readers} for each in ends[low : low + 2])
+        return run_batch(operator, Inputs(readers), start, end, 1)
+
+    alone = []
+    for operator in operators:
+        forget_all()
+        alone.append([answer(operator, low) for low in range(3)])
+    forget_all()
+    together = [[answer(operator, low) for operator in operators] for low in range(3)]
+    for number in range(2):
+        for low in range(3):
+            assert same(together[low][number], alone[number][low])
+
+
+def test_what_was_found_is_never_said_to_be_nothing_of_all() -> None:
+    """Keys that come in turns: those that are kept had met nobody in the time that says what they are worth."""
+    count = 6_000
+    times, n = np.sort(np.random.default_rng(1).integers(0, 9_000, count)), np.arange(count)
+    turn = times // WINDOW - (n % 10 == 0)
+    keys = turn % 5 * 100 + n % 50
+    turns = pa.table({"k": keys, "ts": pa.array(times).cast(TIME_TYPE)})
+    harness = harness_of(join("matches"), (turns, turns))
+    found = harness.run()
+    assert found.num_rows
+    # Rows drawn at random, as many as there is room for, would find this much.
+    assert min(found.column("complete").to_pylist()) >= 0.2
+    assert harness.work.expected < 10 * harness.work.found
 
 
 def test_matches_need_a_key() -> None:

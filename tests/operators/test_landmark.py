@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -142,6 +144,45 @@ class _NeedsAll(Landmark):
 
     def needs(self, at: Any) -> Any:
         return {"s": super().needs(at)["s"]._replace(row=0)}
+
+
+def test_totals_that_are_lost_with_rows_that_counted_are_missed(tmp_path: Any) -> None:
+    log = MemoryLog(SCHEMA)
+    log.append(data(300))
+    operator = query()
+    start, end = {"s": log.offset(200)}, {"s": log.offset()}
+    counted = log.row_at_time(operator.since, 200)
+    for gone in (counted - 1, counted, 200):
+        log.first_row = lambda gone=gone: gone  # type: ignore[misc]
+        run_once = functools.partial(run_unguarded, operator, Inputs({"s": log}, str(tmp_path)), start, end)
+        if gone < counted:
+            assert run_once().num_rows
+        else:
+            with pytest.raises(QueryError, match="TOTALS_LOST"):
+                run_once()
+
+
+def run_unguarded(operator: Landmark, inputs: Inputs, start: dict[str, Offset], end: dict[str, Offset]) -> pa.Table:
+    tasks = operator.plan(start, end, inputs, 1)
+    return pa.Table.from_batches([batch for task in tasks for batch in operator.run(task, inputs)])
+
+
+def test_parts_of_batches_that_began_elsewhere_are_not_one_state(tmp_path: Any) -> None:
+    """A batch is cut into tasks by where it begins, so of two batches that end together no parts fit."""
+    table, log = data(600), MemoryLog(SCHEMA)
+    log.append(table)
+    operator, inputs = query(since=0), Inputs({"s": log}, str(tmp_path))
+    with small_tasks(rows=10):
+        for begin in (0, 256):
+            start, end = {"s": log.offset(begin)}, {"s": log.offset(512)}
+            run_batch(operator, inputs, {"s": Offset()}, start, 1)
+            tasks = operator.plan(start, end, replace(inputs, gathers=True), 2)
+            assert len(tasks) == 2
+            for task in tasks if begin == 0 else tasks[:1]:  # the second time it is killed before the last task
+                list(operator.run(task, replace(inputs, gathers=True)))
+    found = run_unguarded(operator, inputs, {"s": log.offset(512)}, {"s": log.offset()})
+    wanted = Since(0, 100, None).answers(rows_of(table), log.offset().time)
+    assert told(found) == [row for row in wanted if row[0] > log.offset(512).time]
 
 
 def test_begins_with_the_first_row_that_counts() -> None:

@@ -738,6 +738,13 @@ def test_lost_for_good_is_told(kept: Any, tmp_path: Path) -> None:
     assert caught.value.name == "MERGE_STATE_LOST"
 
 
+def test_lost_when_all_rows_before_are_gone_is_no_beginning(kept: Any, tmp_path: Path) -> None:
+    case, streams = kept
+    logs = Logs(case, streams, gone=35)
+    with pytest.raises(AnabranchError, match="MERGE_STATE_LOST"):
+        logs.run(35, 70, tmp_path)
+
+
 def test_a_query_that_comes_late_begins_with_the_rows_there_are(kept: Any, tmp_path: Path) -> None:
     case, streams = kept
     later = {name: rows[5:] for name, rows in streams.items()}

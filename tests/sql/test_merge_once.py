@@ -59,3 +59,14 @@ def test_the_ends_of_the_streams_are_past_every_row(db: SparklessDatabase) -> No
 def test_what_only_spark_can_do_is_left_to_it(db: SparklessDatabase) -> None:
     with pytest.raises(NeedsSpark, match="SOUNDEX"):
         db.sql(f"SELECT soundex('x') AS s FROM a MERGE JOIN b {ON}")
+
+
+def test_a_frame_keeps_its_state_apart_from_that_over_streams_of_old(db: SparklessDatabase) -> None:
+    plan = plan_once(select(f"SELECT a.n FROM a MERGE JOIN b {ON}"), db.catalog.schema)
+    assert plan.standing is not None
+    before = db.source_options(plan.standing.operator).scratch
+    assert before is not None
+    assert db.source_options(plan.standing.operator).scratch == before
+    db.sql("DROP STREAM b")
+    db.sql("CREATE STREAM b (x DOUBLE, n INT, ts TIMESTAMP) TIMESTAMP BY ts")
+    assert db.source_options(plan.standing.operator).scratch != before

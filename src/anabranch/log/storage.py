@@ -11,6 +11,7 @@ import errno
 import json
 import os
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote
@@ -35,6 +36,12 @@ def encoded_name(name: str) -> str:
     return quote(name.lower(), safe="").replace(".", "%2E").replace("%", "=")
 
 
+def file_system_at(address: str) -> tuple[fs.FileSystem, str]:
+    """The file system that an address like `s3://bucket/river` is on, and the path there."""
+    found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(address)
+    return found
+
+
 class Storage:
     """A directory on some file system."""
 
@@ -42,7 +49,7 @@ class Storage:
         if filesystem is None:
             if "://" in path:
                 address = path.rstrip("/")
-                filesystem, path = fs.FileSystem.from_uri(path)
+                filesystem, path = file_system_at(path)
             else:
                 filesystem, path = fs.LocalFileSystem(), os.path.abspath(path)
         self.filesystem = filesystem
@@ -63,12 +70,12 @@ class Storage:
     def full(self, name: str) -> str:
         return f"{self.path}/{name}"
 
-    def make(self) -> None:
+    def make(self, *, durable: bool = True) -> None:
         try:
             self.filesystem.create_dir(self.path, recursive=True)
         except OSError as problem:
             raise self._refused(problem) from None
-        if self.is_local:
+        if durable and self.is_local:
             _sync_directory(os.path.dirname(self.path))
 
     def exists(self, name: str = "") -> bool:
@@ -98,6 +105,12 @@ class Storage:
             for info in self.filesystem.get_file_info(fs.FileSelector(self.path, allow_not_found=True)):
                 if info.type == fs.FileType.File and not info.base_name.endswith(TEMPORARY):
                     yield info.base_name, info.size
+
+    def names(self) -> list[str]:
+        """The names of the files here, in any order; on a local disk without asking about each of them."""
+        if not self.is_local:
+            return list(self.files())
+        return [name for name in _listed(self.path) if not name.endswith(TEMPORARY)]
 
     def directories(self) -> list[str]:
         """The names of the directories here."""
@@ -206,11 +219,22 @@ class Storage:
         with contextlib.suppress(FileNotFoundError):
             self.filesystem.delete_dir(self.path)
 
-    def sweep(self) -> None:
-        """Delete temporary files a dead writer left behind; only for the one writer of a directory."""
+    def sweep(self, older_than: float = 0.0) -> None:
+        """Delete temporary files a dead writer left behind; where others may write, those of many seconds ago only."""
+        if self.is_local and not any(name.endswith(TEMPORARY) for name in _listed(self.path)):
+            return
+        until = time.time() - older_than
         for info in self.filesystem.get_file_info(fs.FileSelector(self.path, allow_not_found=True)):
-            if info.type == fs.FileType.File and info.base_name.endswith(TEMPORARY):
+            old = older_than == 0.0 or (info.mtime_ns or 0) / 1e9 < until
+            if old and info.type == fs.FileType.File and info.base_name.endswith(TEMPORARY):
                 self.delete(info.base_name)
+
+
+def _listed(path: str) -> list[str]:
+    try:
+        return os.listdir(path)
+    except FileNotFoundError:
+        return []
 
 
 class _Summing:

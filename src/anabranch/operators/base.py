@@ -23,6 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from anabranch.log.offset import MIN_TIME, Offset, Piece
+from anabranch.log.storage import Storage
 
 __all__ = [
     "MIN_TIME",
@@ -170,6 +171,10 @@ class Inputs:
     """True if the answers of all tasks are brought together by `Operator.gather`."""
     window_memory: int = 1 << 30
     """Bytes that an index may keep of its window's rows before they go to files."""
+
+    def folder(self, name: str) -> Storage | None:
+        """A folder for scratch files of one kind, or None."""
+        return None if self.scratch is None else Storage(self.scratch).child(name)
 
     def history(self, stream: str, archive: str | None = None) -> HistoryLog:
         """The reader of a stream, for operators that say `reads_history`; of its archives only one, if it is named."""

@@ -162,7 +162,7 @@ class Landmark(Operator):
             return
         if inputs.scratch is not None or parts == 1:
             state = tally.state(first, made if part > 0 else None)
-            files.save(str(self._counted(end, inputs)), part, parts, state)
+            files.save(str(self._counted(end, inputs)), str(start.row), part, parts, state)
             inputs.work.scratch_rows, inputs.work.scratch_bytes = state.rows, state.nbytes
 
     def gather(self, answers: pa.Table) -> pa.Table:
@@ -183,11 +183,23 @@ class Landmark(Operator):
         if states is not None:
             tally.take_up(states)
             return
-        since = inputs.readers[self.stream].row_at_time(self.since, row)
+        since = self._first_counted(row, inputs)
+        if since is None:
+            raise QueryError(
+                "TOTALS_LOST",
+                f'the totals kept so far are lost, and the first rows of stream "{self.stream}" are gone',
+                hint="drop the query and create it again: it counts the rows there are",
+            )
         again = self._tally(inputs, start.keep)
         for step in again.steps(since, row, start.time):
             again.totals.take(step)
         tally.take_up([again.state(since, None)])
+
+    def _first_counted(self, row: int, inputs: Inputs) -> int | None:
+        """The first of the rows before `row` that count; None if rows are gone that may have."""
+        reader = inputs.readers[self.stream]
+        first, found = reader.first_row(), reader.row_at_time(self.since, row)
+        return None if first > 0 and found <= first else found
 
     def _tally(self, inputs: Inputs, keep: float) -> Tally:
         log = inputs.history(self.stream)
@@ -211,13 +223,11 @@ class Landmark(Operator):
 
     def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
         """The next answer, once a row counts."""
-        offset, reader = at[self.stream], inputs.readers[self.stream]
-        over = self._last is not None and offset.time >= self._last
-        if (
-            over
-            or offset.time < self.since
-            or reader.row_at_time(self.since, offset.row) >= self._counted(offset, inputs)
-        ):
+        offset = at[self.stream]
+        if offset.time < self.since or (self._last is not None and offset.time >= self._last):
+            return {}
+        first = self._first_counted(offset.row, inputs)
+        if first is not None and first >= self._counted(offset, inputs):
             return {}
         return {self.stream: self.reached(at)}
 
@@ -226,8 +236,10 @@ class Landmark(Operator):
         return newest
 
     def needs(self, at: Offsets) -> dict[str, Floor]:
-        """Rows that are not counted yet; the others are in the totals."""
-        return {self.stream: Floor(row=at[self.stream].row)}
+        """Rows that are not counted yet; the others are in the totals, which have the number of the last of them."""
+        row, time = at[self.stream].row, at[self.stream].time
+        ends = self.until is not None and self._last is not None and self.until <= time < self._last
+        return {self.stream: Floor(row=row, time=self.until if ends else None)}
 
     def keeps(self) -> Keeps | None:
         part = "" if self.reducer is None else ", of up to a hundred parts of history"

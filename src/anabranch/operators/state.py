@@ -1,31 +1,31 @@
-"""State that operators keep from one micro-batch to the next, in one file for each offset.
+"""State that operators keep from one micro-batch to the next, in one file for each offset and task.
 
 Unlike other scratch it cannot always be computed again: records of a merge may wait in a window for a partner
-long after retention has taken them from the log. So the file is written durably, and the ones before stay until
-nobody can ask for them.
+long after retention has taken them from the log. So the file is written durably and with a checksum, and the ones
+before stay until nobody can ask for them. What is damaged counts as lost; the operator says what then.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import struct
-import threading
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from anabranch.log.storage import Storage
 from anabranch.operators.live import Live
 
-_MAGIC = b"AMRG"
-_FORMAT = 1
+_MAGIC = b"AnSt"
+"""Every state file begins with it; then come the checksum of the rest, and the rest."""
+_FORMAT = 2
 """Raise it when tables or facts change their meaning: what has another number counts as lost."""
 _KEPT_FILES = 16
 """Spark may run the last micro-batch again, and asks for what was kept at its start."""
+_STALE_SECONDS = 3600
 
 
 @dataclass
@@ -51,41 +51,36 @@ class StateFiles:
     """The states of one query, of operators of one kind; without a folder, only what this process remembers."""
 
     def __init__(self, folder: str | None, kind: str, query: str) -> None:
-        self._folder = Path(folder) if folder is not None else None
+        self._folder = Storage(folder) if folder is not None else None
         self._kind = kind
         self._query = query
 
-    def save(self, name: str, part: int, parts: int, state: State) -> None:
-        """Keep what one of `parts` tasks has at an offset."""
+    def save(self, name: str, since: str, part: int, parts: int, state: State) -> None:
+        """Keep what one of `parts` tasks of a micro-batch has at an offset; `since` says where the batch began."""
         file = f"{self._kind}-{name}-{part}of{parts}"
         if self._folder is None:
             _live.put(f"{self._query} {file}", state)
             return
-        self._folder.mkdir(parents=True, exist_ok=True)
-        temporary = self._folder / f"{file}.{os.getpid()}.{threading.get_ident()}.tmp"
-        with temporary.open("wb") as out:
-            _write(out, state)
-            out.flush()
-            os.fsync(out.fileno())
-        temporary.replace(self._folder / file)
+        content = _content(state, since)
+        if not self._folder.exists():
+            self._folder.make()
+        self._folder.write(lambda out: out.write(content), file)
         if part == 0:
             self._remove_old(self._folder)
 
     def load(self, name: str) -> list[State] | None:
-        """What all tasks kept at an offset, in order, however many they were; None if it is not there."""
+        """What all tasks kept at an offset, in order, however many they were; None if it is not all there."""
         if self._folder is None:
             return self._remembered(name)
-        sets: dict[int, list[Path]] = {}
         prefix = f"{self._kind}-{name}-"
-        with contextlib.suppress(OSError):
-            for path in self._folder.glob(f"{prefix}*of*"):
-                count = path.name[len(prefix) :].partition("of")[2]
-                if count.isdigit():
-                    sets.setdefault(int(count), []).append(path)
-        for parts, paths in sorted(sets.items()):
-            if len(paths) == parts:
-                with contextlib.suppress(OSError, ValueError, pa.ArrowInvalid):
-                    return [_read(self._folder / f"{prefix}{part}of{parts}") for part in range(parts)]
+        ends = [file[len(prefix) :] for file in self._folder.names() if file.startswith(prefix)]
+        counts = {int(count) for _, of, count in (end.partition("of") for end in ends) if of and count.isdigit()}
+        for parts in sorted(counts):
+            files = [_read(self._folder.read_bytes(f"{prefix}{part}of{parts}")) for part in range(parts)]
+            states = [state for state, _ in filter(None, files)]
+            # Tasks of batches that began elsewhere have shared the rows out otherwise.
+            if len(states) == parts and len({since for _, since in filter(None, files)}) == 1:
+                return states
         return None
 
     def _remembered(self, name: str) -> list[State] | None:
@@ -96,43 +91,49 @@ class StateFiles:
         _live.put(key, state)  # the micro-batch may be run again
         return [state]
 
-    def _remove_old(self, folder: Path) -> None:
+    def _remove_old(self, folder: Storage) -> None:
         """Leave the states of the last few offsets."""
-        with contextlib.suppress(OSError):
-            made: dict[str, float] = {}
-            for path in folder.glob(f"{self._kind}-*"):
-                offset = path.name.rsplit("-", 1)[0]
-                made[offset] = max(made.get(offset, 0.0), path.stat().st_mtime_ns)
-            for offset in sorted(made, key=made.__getitem__)[:-_KEPT_FILES]:
-                for path in folder.glob(f"{offset}-*"):
-                    path.unlink(missing_ok=True)
+        folder.sweep(older_than=_STALE_SECONDS)
+        made: dict[str, int] = {}
+        files: dict[str, list[str]] = {}
+        for file in folder.names():
+            offset = file.rsplit("-", 1)[0]
+            if file.startswith(f"{self._kind}-"):
+                made[offset] = max(made.get(offset, 0), folder.made(file))
+                files.setdefault(offset, []).append(file)
+        for offset in sorted(made, key=made.__getitem__)[:-_KEPT_FILES]:
+            for file in files[offset]:
+                folder.delete(file)
 
 
-def _write(out: Any, state: State) -> None:
-    head = json.dumps({"format": _FORMAT, "facts": state.facts, "tables": list(state.tables)}).encode()
-    out.write(_MAGIC + struct.pack("<q", len(head)) + head)
+def _content(state: State, since: str) -> bytes:
+    head = json.dumps({"format": _FORMAT, "since": since, "facts": state.facts, "tables": list(state.tables)}).encode()
+    parts = [struct.pack("<q", len(head)), head]
     for table in state.tables.values():
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as stream:
             stream.write_table(table)
         data = sink.getvalue()
-        out.write(struct.pack("<q", data.size))
-        out.write(data)
-    out.write(_MAGIC)
+        parts += [struct.pack("<q", data.size), data]
+    rest = b"".join(parts)
+    return _MAGIC + struct.pack("<I", zlib.crc32(rest)) + rest
 
 
-def _read(path: Path) -> State:
-    data = path.read_bytes()
-    if data[:4] != _MAGIC or data[-4:] != _MAGIC:
-        raise ValueError(f"{path} is not whole")
-    at = 12 + struct.unpack_from("<q", data, 4)[0]
-    head = json.loads(data[12:at])
+def _read(content: bytes | None) -> tuple[State, str] | None:
+    """A state and where its batch began; None if the file is not there, or not as it was written."""
+    if content is None or content[:4] != _MAGIC:
+        return None
+    rest = memoryview(content)[8:]
+    if struct.pack("<I", zlib.crc32(rest)) != content[4:8]:
+        return None
+    at = 8 + struct.unpack_from("<q", rest)[0]
+    head = json.loads(bytes(rest[8:at]))
     if head.get("format") != _FORMAT:
-        raise ValueError(f"{path} has another format")
+        return None
     tables: dict[str, pa.Table] = {}
     names: Sequence[str] = head["tables"]
     for name in names:
-        size = struct.unpack_from("<q", data, at)[0]
-        tables[name] = pa.ipc.open_stream(pa.py_buffer(data)[at + 8 : at + 8 + size]).read_all()
+        size = struct.unpack_from("<q", rest, at)[0]
+        tables[name] = pa.ipc.open_stream(pa.py_buffer(rest)[at + 8 : at + 8 + size]).read_all()
         at += 8 + size
-    return State(tables, head["facts"])
+    return State(tables, head["facts"]), head["since"]

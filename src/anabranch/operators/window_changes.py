@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import itertools
-import os
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,9 +21,12 @@ from anabranch.operators.window_rows import CHANGE, DELETE, INSERT, WindowRows
 from anabranch.operators.window_sets import END, WindowSetOperation, answers_of
 from anabranch.operators.windowed import window_due
 from anabranch.schema import TIME_TYPE
+from anabranch.windows.table_files import TableFiles
 
 _WINDOW_COLUMNS = ("window_start", "window_end")
 _ROWS_PER_BATCH = 1 << 17
+_SHOWN = "shown"
+"""Files that hold the answer of the window that ends at their number."""
 
 
 @dataclass(frozen=True)
@@ -128,20 +127,18 @@ class WindowChanges(Operator):
 
     # -- the answer before --------------------------------------------------------------------------------
 
-    def _folder(self, inputs: Inputs) -> Path | None:
-        if inputs.scratch is None:
-            return None
+    def _files(self, inputs: Inputs) -> TableFiles | None:
         name = hashlib.sha256(f"{self!r}\n{self.schema(inputs)}".encode()).hexdigest()[:16]
-        return Path(inputs.scratch) / f"shown-{name}"
+        folder = inputs.folder(f"shown-{name}")
+        return None if folder is None else TableFiles(folder, self.inner.schema(inputs))
 
     def _shown(self, start: Offsets, end: int, inputs: Inputs) -> pa.Table:
         """The answer of the window that ends at `end`, the last one told: kept, or computed again."""
         schema = self.inner.schema(inputs)
-        folder = self._folder(inputs)
-        if folder is not None:
-            with contextlib.suppress(OSError, pa.ArrowInvalid):
-                table = pa.ipc.open_file(pa.BufferReader((folder / str(end)).read_bytes())).read_all()
-                if table.schema == schema:
+        files = self._files(inputs)
+        if files is not None:
+            for file in files.of_kind(_SHOWN):
+                if file.numbers == (end,) and (table := files.read(file)) is not None:
                     return table
         if self._axis(start) is None or (end <= 0 and self.inner.unit == "rows"):
             return schema.empty_table()
@@ -150,25 +147,13 @@ class WindowChanges(Operator):
         return next((table for at, table in found if at == end), schema.empty_table())
 
     def _remember(self, end: int, shown: pa.Table, inputs: Inputs) -> None:
-        folder = self._folder(inputs)
-        if folder is None:
+        files = self._files(inputs)
+        if files is None:
             return
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, shown.schema) as out:
-            out.write_table(shown)
-        temporary = folder / f"{end}.{os.getpid()}.{threading.get_ident()}.tmp"
-        with contextlib.suppress(OSError):  # losing it costs time, not an answer
-            folder.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(sink.getvalue())
-            temporary.replace(folder / str(end))
-            for path in folder.iterdir():
-                # The batch before may be run again: its start is still needed.
-                if path.name.isdigit() and int(path.name) < end and path != self._second_newest(folder, end):
-                    path.unlink()
-
-    def _second_newest(self, folder: Path, end: int) -> Path | None:
-        older = [int(path.name) for path in folder.iterdir() if path.name.isdigit() and int(path.name) < end]
-        return folder / str(max(older)) if older else None
+        files.write(_SHOWN, (end,), shown)
+        # The batch may be run again: what it started with is still needed.
+        for file in [file for file in files.of_kind(_SHOWN) if file.numbers < (end,)][:-1]:
+            files.delete(file)
 
     # -- what it has reached, needs and keeps ------------------------------------------------------
 

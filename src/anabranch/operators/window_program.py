@@ -24,7 +24,7 @@ from anabranch.windows.partials import Partials, key_order
 WINDOW_START, WINDOW_END, ROW_TIME = "window_start", "window_end", "_time"
 _PLACE = "__place_"
 """Beginning of the names of columns that say where a partial answer belongs."""
-_FORMAT = "3"
+_FORMAT = "4"
 """Part of the name of the scratch folder: raise it when the kept tables change their meaning."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -59,7 +58,8 @@ class WindowRun:
         self._memory = inputs.window_memory
         schema = program.partials.schema
         name = program.fingerprint + share.suffix
-        self._scratch = Scratch(Path(inputs.scratch) / name, schema) if inputs.scratch else None
+        folder = inputs.folder(name)
+        self._scratch = None if folder is None else Scratch(folder, schema)
         self._shelf = Shelf()
         self._fresh: list[pa.Table] = []
         self._open: pa.Table = schema.empty_table()

@@ -395,7 +395,8 @@ class Query:
         """The current answer: the rows of the newest window; empty for a selection."""
         windowed = answering(self._plan.operator)
         if windowed is not None:  # the Stream has changes: what they have led to
-            done, inputs = self._counted().done(), Inputs(self._readers())
+            done = self._counted().done()
+            inputs = Inputs(self._readers(), window_memory=self._settings["window_memory_bytes"])
             return newest_window(windowed, done, inputs) if done else windowed.schema(inputs).empty_table()
         reader = self._reader()
         end = reader.end()

@@ -33,7 +33,9 @@ def frame_scratch(catalog: Catalog, operator: Operator) -> str | None:
     """Where an operator keeps its state when a program reads it as a DataFrame; None if it has none."""
     if not operator.scratch_is_state:
         return None
-    return catalog.frame_storage(json.dumps(operator.to_json())).address
+    # A stream that was made anew has other rows: what was kept of those before is not for it.
+    streams = {name: catalog.stream(name).id for name in operator.inputs}
+    return catalog.frame_storage(json.dumps([operator.to_json(), streams])).address
 
 
 @dataclass(frozen=True)

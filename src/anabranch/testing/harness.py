@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import random
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -25,10 +26,11 @@ from anabranch.log.offset import MIN_TIME, Offset
 from anabranch.log.stream import StreamInfo
 from anabranch.operators import operator_from_json
 from anabranch.operators.base import Floor, HistoryLog, Inputs, LogReader, Offsets, Operator, Piece, Work
-from anabranch.operators.live import forget_all
+from anabranch.operators.live import Memories, exchange, forget_all
 from anabranch.schema import StreamSchema
 from anabranch.settings import Settings
 from anabranch.testing.clock import ManualClock
+from anabranch.testing.faults import flip_bits, lose_files
 from anabranch.testing.memory_log import MemoryLog
 
 if TYPE_CHECKING:
@@ -77,6 +79,8 @@ class OperatorHarness:
         """The fraction of history that the next micro-batches read."""
         self._batches: list[tuple[dict[str, Offset], dict[str, Offset]]] = []
         self._answers: list[pa.Table] = []
+        self._process = "first"
+        self._processes: dict[str, Memories] = {}
 
     # -- the streams ---------------------------------------------------------------------------
 
@@ -163,6 +167,21 @@ class OperatorHarness:
         """Lose the scratch, on disk and what the process remembers of it; where that is state, only the latter."""
         self._move_scratch(copy=self.operator.scratch_is_state)
 
+    def lose_files(self, chance: random.Random) -> None:
+        """Lose some of the scratch's files, state or not, and what the process remembers."""
+        forget_all()
+        lose_files(self.scratch, chance)
+
+    def flip_bits(self, chance: random.Random) -> None:
+        """Damage some of the scratch's files, state or not, and lose what the process remembers."""
+        forget_all()
+        flip_bits(self.scratch, chance)
+
+    def go_to(self, process: str) -> None:
+        """Go on in another process, which has the same files and remembers what it did itself."""
+        self._processes[self._process] = exchange(self._processes.pop(process, {}))
+        self._process = process
+
     def restart(self) -> None:
         """Go on as a new process would: the operator from its JSON, the scratch from copies of its files."""
         self.operator = operator_from_json(json.loads(json.dumps(self.operator.to_json())))
@@ -220,7 +239,7 @@ def run_batch(operator: Operator, inputs: Inputs, start: Offsets, end: Offsets, 
 def guarded(operator: Operator, inputs: Inputs, at: Offsets) -> Inputs:
     """The inputs of an operator with the rows alone that it said it needs after `at`."""
     needs = operator.needs(at)
-    readers = {name: _Guarded(reader, needs[name]) for name, reader in inputs.readers.items() if name in needs}
+    readers = {n: _Guarded(reader, needs[n], at[n].row) for n, reader in inputs.readers.items() if n in needs}
     return replace(inputs, gathers=True, readers=readers)
 
 
@@ -250,9 +269,10 @@ def _bits(table: pa.Table) -> list[tuple[Any, ...]]:
 class _Guarded:
     """A log that has only the rows an operator said it still needs, as after retention."""
 
-    def __init__(self, reader: LogReader, floor: Floor) -> None:
+    def __init__(self, reader: LogReader, floor: Floor, at: int) -> None:
         self._reader = reader
         self._floor = floor
+        self._at = at
 
     @property
     def schema(self) -> pa.Schema:
@@ -282,10 +302,10 @@ class _Guarded:
         return max(min(rows, default=0) - self._floor.before, 0)
 
     def row_at_time(self, time: int, end: int) -> int:
-        return self._reader.row_at_time(time, end)
+        return min(max(self._reader.row_at_time(time, end), self.first_row()), end)
 
     def first_row(self) -> int:
-        return self._reader.first_row()
+        return max(self._reader.first_row(), self._least(self._at))
 
     def first_logged_row(self) -> int:
         return self._reader.first_logged_row()

@@ -2,15 +2,17 @@
 
 Statements, catalog, log and queries are the real ones; in Spark's place stands an engine that runs
 one micro-batch after the other, writes down offsets before and commits after, as Spark does, and can
-be told to be unkind: small micro-batches, several tasks, scratch lost, every batch delivered twice.
+be told to be unkind: small micro-batches, several tasks, scratch lost or damaged, every batch delivered twice.
 What only Spark SQL can compute raises `NeedsSpark`.
 """
 
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -23,8 +25,10 @@ from anabranch.log import Storage
 from anabranch.log.offset import Offset
 from anabranch.operators import operator_from_json
 from anabranch.operators.base import Inputs, Work
+from anabranch.operators.live import Memories, exchange, forget_all
 from anabranch.spark.options import SourceOptions
 from anabranch.spark.reducing import Reducing
+from anabranch.testing.faults import flip_bits, lose_files
 from anabranch.testing.harness import Workers, run_batch, same
 
 
@@ -40,6 +44,9 @@ class Unkindness:
     """The scratch is lost after every micro-batch, unless it is state."""
     replay: bool = False
     """Every micro-batch is run and delivered twice, as after a failure before its commit."""
+    faults: bool = False
+    """Large micro-batches of several tasks and small ones of one take turns; whenever one has run, files of the scratch
+    are lost or damaged, unless it is state, or another process goes on."""
 
 
 class SparklessDatabase(Database):
@@ -110,7 +117,8 @@ class LocalEngine:
         }
         for reader in readers.values():
             reader.refresh()
-        operator, inputs = operator_from_json(options.operator), Inputs(readers)
+        operator = operator_from_json(options.operator)
+        inputs = Inputs(readers, window_memory=options.window_memory_bytes)
         start = {name: Offset(reader.first_row()) for name, reader in readers.items()}
         begin = operator.beginning(inputs) if operator.begins_by_itself else start
         return run_batch(operator, inputs, begin, end, options.parallelism)
@@ -167,6 +175,7 @@ class LocalRunning:
         self._checkpoint = checkpoint
         self._on_batch = on_batch
         self._unkindness = unkindness
+        self._other_process: Memories = {}
         self._failure: AnabranchError | None = None
         self.alive = True
         checkpoint.make()
@@ -199,11 +208,33 @@ class LocalRunning:
         return True
 
     def _deliver(self, start: dict[str, Offset], end: dict[str, Offset]) -> None:
-        batches = [self._batch(start, end) for _ in range(2 if self._unkindness.replay else 1)]
+        batches = []
+        for turn in range(2 if self._unkindness.replay else 1):
+            batches.append(self._batch(start, end))
+            if self._unkindness.faults:
+                self._strike(2 * self._number + turn)
         if not all(same(batch.rows, batches[0].rows) for batch in batches):
             raise AssertionError(f"a micro-batch from {start} to {end} gave another answer the second time")
         for batch in batches:
             self._on_batch(batch)
+
+    def _strike(self, turn: int) -> None:
+        """One fault after the other."""
+        folder, chance = Path(self._options.scratch or ""), random.Random(turn)
+        fault = ("other process", "lost", "new process", "flipped", "nothing")[turn % 5]
+        if fault == "other process":
+            self._other_process = exchange(self._other_process)
+        elif fault != "nothing":
+            forget_all()
+        if not self._operator.scratch_is_state and self._options.scratch is not None:
+            if fault == "lost":
+                lose_files(folder, chance)
+            elif fault == "flipped":
+                flip_bits(folder, chance)
+
+    @property
+    def _is_small(self) -> bool:
+        return self._unkindness.faults and self._number % 2 == 1
 
     def _scratch(self) -> str | None:
         """A folder of its own for each micro-batch loses the files and what the process remembers of them."""
@@ -212,8 +243,9 @@ class LocalRunning:
         return f"{place}/{self._number}" if place is not None and lost else place
 
     def _batch(self, start: dict[str, Offset], end: dict[str, Offset]) -> LocalBatch:
-        inputs = Inputs({name: workers.next() for name, workers in self._workers.items()}, self._scratch())
-        rows = run_batch(self._operator, inputs, start, end, self._options.parallelism)
+        readers = {name: workers.next() for name, workers in self._workers.items()}
+        inputs = Inputs(readers, self._scratch(), window_memory=self._options.window_memory_bytes)
+        rows = run_batch(self._operator, inputs, start, end, 1 if self._is_small else self._options.parallelism)
         return LocalBatch(self._number, rows, inputs.work, (start, end))
 
     def _offsets(self, number: int) -> dict[str, Offset]:
@@ -227,7 +259,8 @@ class LocalRunning:
     def _ends(self, start: dict[str, Offset]) -> dict[str, Offset]:
         ends = {}
         for name, reader in self._readers.items():
-            begin, end, most = start[name], reader.end(), self._options.batch_rows
+            begin, end = start[name], reader.end()
+            most = 1 if self._is_small else self._options.batch_rows
             waiting = end.row - begin.row
             if waiting > most:
                 end = reader.offset_at(begin.row + most, end)

@@ -76,10 +76,14 @@ class SourceRows:
     @property
     def identity(self) -> str:
         """Which rows others can be joined with, for whoever keeps something about them."""
-        where = self._where.sql if self._where else "all"
         part = "" if self._share is None or self._key is None else f" part {self._share} of {self._key.sql}"
         shed = "" if self.shed is None else f" {self.shed.name}"
-        return f"{self._reader.identity} where {where}{part}{shed}"
+        return f"{self.filtered}{part}{shed}"
+
+    @property
+    def filtered(self) -> str:
+        """Which rows pass the source's filter."""
+        return f"{self._reader.identity} where {self._where.sql if self._where else 'all'}"
 
     def _own(self, columns: Sequence[str]) -> list[str]:
         return [name[len(self.alias) + 1 :] for name in columns]

@@ -86,7 +86,15 @@ class _SourceShare:
 
     @property
     def name(self) -> str:
-        return f"shed {self._whole.policy} for {self._span}"
+        """Different where other rows are kept: indices are shared by joins that keep the same rows."""
+        return f"shed {self._whole.policy.shed} to {self._whole.rows_kept} for {self._span}{self._learns_from}"
+
+    @property
+    def _learns_from(self) -> str:
+        if not self._by_matches or self._whole.keys is None:
+            return ""
+        sources = zip(self._whole._sources, self._whole.keys, strict=True)
+        return f" from {self._source} of {[(source.filtered, side.value.sql) for source, side in sources]}"
 
     @property
     def columns(self) -> Sequence[str]:
@@ -185,4 +193,6 @@ def _planned(own: Floats, matches: Floats, pairs: Floats, room: int) -> _Plan:
     shares = np.empty(len(own))
     shares[order] = np.clip((room - before) / cost, 0.0, 1.0)
     share = float(own @ shares / total)
-    return _Plan(shares, share, float(pairs @ shares / pairs.sum()) if pairs.sum() else share)
+    found = float(pairs @ shares / pairs.sum()) if pairs.sum() else share
+    # Keys that come and go make the past a bad guide; rows drawn at random would still find their part.
+    return _Plan(shares, share, max(found, room / float(total)))

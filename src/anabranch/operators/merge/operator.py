@@ -131,7 +131,7 @@ class Merge(Operator):
         run = MergeRun(self, program, self._rules(program), inputs, (part, parts) if by_groups else (0, 1))
         merged, answers = run.batch(task, sampled=by_groups or part == 0)
         if by_groups or part == 0:
-            run.save(task.end, part if by_groups else 0, parts if by_groups else 1)
+            run.save(task.start, task.end, part if by_groups else 0, parts if by_groups else 1)
             run.report()
         if parts > 1 and not by_groups:
             cuts = [len(answers) * i // parts for i in range(parts + 1)]

@@ -63,7 +63,7 @@ class MergeRun:
             return
         self._waiting = [self._nothing(i) for i in range(len(self._rules))]
         self._sequence = [0] * len(self._rules)
-        if all(offset.row == self._inputs.readers[name].first_row() for name, offset in self._sides_of(start).items()):
+        if self._merge.reached(start) == MIN_TIME:  # nothing was merged yet
             return
         for name in self._merge.inputs:
             if self._inputs.readers[name].first_row() > 0:
@@ -135,8 +135,8 @@ class MergeRun:
             Sample.empty(len(rules.keys)),
         )
 
-    def save(self, end: Offsets, part: int, parts: int) -> None:
-        """Keep what waits."""
+    def save(self, start: Offsets, end: Offsets, part: int, parts: int) -> None:
+        """Keep what waits at the end of a micro-batch."""
         tables: dict[str, pa.Table] = {}
         for i, waiting in enumerate(self._waiting):
             tables[f"left{i}"], tables[f"right{i}"] = waiting.left.to_table(), waiting.right.to_table()
@@ -151,7 +151,7 @@ class MergeRun:
             "gone": [waiting.groups.gone.tolist() for waiting in self._waiting],
         }
         state = State(tables, facts)
-        self._files.save(self._name(end), part, parts, state)
+        self._files.save(self._name(end), self._name(start), part, parts, state)
         for name, table in tables.items():
             if name.startswith(("left", "right")):
                 self._inputs.work.scratch_rows += table.num_rows

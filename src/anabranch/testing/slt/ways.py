@@ -50,6 +50,7 @@ class Way:
 _COMMON: dict[str, Any] = {"warm_up": 0}
 _ONE_ROW = {"batch_rows": 1}
 _THREE_TASKS = {"parallelism": 3}
+_STRUCK = Unkindness(replay=True, faults=True)
 
 SPARKLESS_WAYS: tuple[Way, ...] = (
     Way("straight", False),
@@ -57,6 +58,7 @@ SPARKLESS_WAYS: tuple[Way, ...] = (
     Way("forgetful", False, {"batch_rows": 2}, unkindness=Unkindness(forget=True)),
     Way("parallel", False, _THREE_TASKS, small_tasks=True),
     Way("replayed", False, {"batch_rows": 3}, unkindness=Unkindness(replay=True)),
+    Way("struck", False, {"batch_rows": 5, **_THREE_TASKS}, small_tasks=True, unkindness=_STRUCK),
 )
 SPARK_WAYS: tuple[Way, ...] = (
     Way("spark_straight", True),
