@@ -5,16 +5,15 @@ starts a process that opens the database, goes on with its standing queries and 
 rows, saying after each append that it was acknowledged. It is killed at a random moment: alone, or
 with its JVM and all workers. After the last round every acknowledged row must be there exactly once,
 and every answer must be there exactly once, in order, equal to what a recomputation gives. Archives
-have rounds of their own, see `tests.archive_chaos`.
+have rounds of their own, see `tests.archive_chaos`, and so has the death of single parts, see
+`tests.chaos_engine`.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import random
-import signal
 import subprocess
 import sys
 import tempfile
@@ -26,7 +25,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.database import Database
 from tests import archive_chaos
+from tests.processes import descendants, kill
 
 ROWS = 500
 STEP_US = 2_000  # time between two rows
@@ -34,6 +35,7 @@ BASE_US = 1_767_225_600_000_000
 WINDOW_US, SLIDE_US = 10_000_000, 2_000_000
 SETTINGS = {"segment_bytes": 200_000, "segment_parts": 8, "batch_rows": 20_000}
 
+PACKETS = "CREATE STREAM packets (id BIGINT, key STRING, length INT, speed DOUBLE, ts TIMESTAMP) TIMESTAMP BY ts"
 QUERIES = {
     "big": "SELECT id, length * 2 AS twice, ts FROM packets WHERE length > 900",
     "load": "SELECT key, count(*) AS n, sum(length) AS total, avg(speed) AS speed FROM packets "
@@ -87,9 +89,7 @@ def run(rounds: int, seed: int, place: Path, say: bool = False) -> dict[str, int
 
     path = str(place / "river")
     with ab.open(path, queries=False) as database:
-        database.sql(
-            "CREATE STREAM packets (id BIGINT, key STRING, length INT, speed DOUBLE, ts TIMESTAMP) TIMESTAMP BY ts"
-        )
+        database.sql(PACKETS)
     source = random.Random(seed)
     acknowledged, seen = -1, dict.fromkeys(QUERIES, 0)
     for number in range(rounds):
@@ -141,8 +141,11 @@ def _one_life(path: str, first: int, delay: float, alone: bool, early: bool) -> 
 
 
 def _kill(pid: int, alone: bool) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL) if alone else os.killpg(pid, signal.SIGKILL)
+    # The JVM and its workers have process groups of their own.
+    victims = [pid] if alone else [pid, *descendants(pid)]
+    for victim in victims:
+        with contextlib.suppress(ProcessLookupError):
+            kill(victim)
 
 
 def _check(path: str, acknowledged: int) -> dict[str, int]:
@@ -151,9 +154,14 @@ def _check(path: str, acknowledged: int) -> dict[str, int]:
     with ab.open(path, settings=SETTINGS) as database:
         for name in QUERIES:
             database.get_query(name).wait(120)
-        reader = database.reader("packets")
-        rows = reader.read(0, reader.end().row)
-        answers = {name: database.get_query(name).table() for name in QUERIES}
+        return check_answers(database, acknowledged)
+
+
+def check_answers(database: Database, acknowledged: int) -> dict[str, int]:
+    """Every row and every answer, exactly once, as a recomputation gives them."""
+    reader = database.reader("packets")
+    rows = reader.read(0, reader.end().row)
+    answers = {name: database.get_query(name).table() for name in QUERIES}
     ids = rows.column("id").to_pylist()
     assert ids == list(range(len(ids))), "a row is missing or came twice"
     assert len(ids) >= (acknowledged + 1) * ROWS, "an acknowledged row is missing"
@@ -221,6 +229,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="anabranch-archive-chaos-") as place:
         counted = archive_chaos.run(options.rounds, options.seed, Path(place), say=True)
     print(f"archives are all right after {options.rounds} kills: {counted}")
+    from tests import chaos_engine
+
+    for what in chaos_engine.WHATS:
+        with tempfile.TemporaryDirectory(prefix="anabranch-engine-chaos-") as place:
+            told = chaos_engine.run(options.rounds, options.seed, Path(place), what)
+        print(f"all right after {options.rounds} kills of a {what} alone: {told}")
     return 0
 
 

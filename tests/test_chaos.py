@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import chaos
+from tests import chaos, chaos_engine
 
 
 @pytest.mark.spark
@@ -15,5 +15,16 @@ from tests import chaos
 def test_rows_and_answers_survive_kill_minus_9_of_the_whole_system(tmp_path: Path) -> None:
     counted = chaos.run(rounds=8, seed=2026, place=tmp_path)
     assert counted["rows"] > 0
+    assert counted["load"] > 0
+    assert counted["again"] > 0
+
+
+@pytest.mark.spark
+@pytest.mark.chaos
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("what", chaos_engine.WHATS)
+def test_rows_and_answers_survive_kill_minus_9_of_one_part(tmp_path: Path, what: str) -> None:
+    counted = chaos_engine.run(rounds=8, seed=2026, place=tmp_path, what=what)
+    assert counted["events"] >= 8
     assert counted["load"] > 0
     assert counted["again"] > 0

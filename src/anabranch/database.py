@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time as _time
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from anabranch.dataspace.opening import Reader
     from anabranch.spark.engine import Engine
 
+_LOOK_SECONDS = 2.0
+"""How often a process looks for queries that nobody runs any more."""
 _HERE = max(os.cpu_count() or 1, 1)
 """Threads that read archives in this process."""
 _EVERY = 1.0
@@ -101,6 +103,9 @@ class Database:
         threading.Thread(
             target=_go_on, args=(weakref.ref(self), self._closed, self._wake), name="anabranch-time", daemon=True
         ).start()
+        self._lost: set[str] = set()
+        self._look_again = _time.monotonic() + _LOOK_SECONDS
+        self._runs_queries = queries
         if queries:
             self._resume()
 
@@ -118,18 +123,19 @@ class Database:
     # -- Spark ---------------------------------------------------------------------------------
 
     def engine(self) -> Engine:
-        """Spark, started on first use."""
-        with self._engine_mutex:  # one of its own: nobody who appends waits for Spark to start
+        """What asks Spark, which is started when first asked."""
+        with self._engine_mutex:  # one of its own: nobody who appends waits for pyspark to be imported
             self._check()
             if self._engine is None:
                 # Importing pyspark takes a second; commands that only touch the log do without.
+                from anabranch.spark.answers import Answers
                 from anabranch.spark.engine import Engine
                 from anabranch.spark.session import Session
 
-                session = Session(self.settings, self._spark_log(), self._given_spark)
-                self._engine = Engine(session)
-                if self.settings["warm_up"]:
-                    threading.Thread(target=_quietly, args=(session.warm_up,), daemon=True).start()
+                warm_up = bool(self.settings["warm_up"])
+                session = Session(self.settings, self._spark_log(), self._given_spark, warm_up=warm_up)
+                limits = (self.settings["answer_bytes"], self.settings["inline_bytes"])
+                self._engine = Engine(session, Answers(self._storage.child("answers"), *limits))
             return self._engine
 
     def _spark_log(self) -> str | None:
@@ -351,7 +357,7 @@ class Database:
                         hint="choose another name, or DROP QUERY it first",
                     )
                 query = self.get_query(known.name)
-                if query.status in ("stopped", "failed"):
+                if query.status in ("stopped", "failed", "lost"):
                     query.start()
                 return query
         return self.create_query(name, tree)
@@ -382,7 +388,8 @@ class Database:
         with self._mutex:
             key = name.lower()
             info = self.catalog.query(name)
-            if key not in self._queries:
+            known = self._queries.get(key)
+            if known is None or known.id != info.id:  # another process may have dropped it and made one anew
                 plan = plan_query(_single_select(info.sql), self.catalog, info.live_from)
                 self._queries[key] = self._make(info, plan)
             return self._queries[key]
@@ -467,7 +474,7 @@ class Database:
             if info.running:
                 query = self.get_query(info.name)
                 try:
-                    query.start()
+                    query.start_soon()
                 except AnabranchError as problem:
                     if problem.name not in (
                         "STREAM_IS_BEING_WRITTEN",
@@ -475,6 +482,26 @@ class Database:
                         "DIRECTORY_IS_READ_ONLY",
                     ):
                         raise
+
+    def _take_over(self) -> None:
+        """Run queries whose process has ended. Whoever takes the lock first has them.
+
+        Only those that were lost at the last look, too: others are being stopped, made or started at this moment.
+        """
+        began = _time.monotonic()
+        if not self._runs_queries or began < self._look_again:
+            return
+        lost = {info.name for info in self.catalog.queries() if info.running and self._is_lost(info.name)}
+        for name in lost & self._lost:
+            _quietly(self.get_query(name).start_soon)
+        self._lost = lost
+        now = _time.monotonic()
+        self._look_again = now + max(_LOOK_SECONDS, 20 * (now - began))
+
+    def _is_lost(self, name: str) -> bool:
+        with contextlib.suppress(CatalogError):  # it may have been dropped
+            return self.get_query(name).status == "lost"
+        return False
 
     # -- Spark programs --------------------------------------------------------------------------
 
@@ -536,14 +563,18 @@ class Database:
         end = reader.end()._replace(time=MAX_TIME) if ended else reader.end()
         return end._replace(keep=Reducing(operator).keep(Offset(), end)) if operator.reads_in_part else end
 
-    def run_here_or_in_spark(self, operator: Operator) -> pa.Table:
-        """All rows of an operator that is asked once: by Spark's tasks if there is much to read, else here."""
+    def run_here_or_in_spark(self, operator: Operator, seconds: float = 0.0) -> pa.Table:
+        """All rows of an operator that is asked once: by Spark's tasks if there is much to read, else here.
+
+        Spark may take so many seconds; 0 is for ever.
+        """
         readers = {name: self.history(name) for name in operator.inputs}
         inputs = Inputs(readers, window_memory=self.settings["window_memory_bytes"])
         end = {name: reader.end() for name, reader in readers.items()}
-        if operator.bytes_to_read(end, inputs) > self.settings["archive_local_bytes"]:
+        size = operator.bytes_to_read(end, inputs)
+        if size > self.settings["archive_local_bytes"]:
             engine = self.engine()
-            return engine.collect(engine.read_once(self.source_options(operator)))
+            return engine.ask(lambda: engine.collect(engine.read_once(self.source_options(operator)), size), seconds)
         start = {name: Offset(reader.first_row()) for name, reader in readers.items()}
         tasks = operator.plan(start, end, inputs, _HERE)
         with ThreadPoolExecutor(_HERE) as pool:  # Arrow and the kernels leave the interpreter's lock alone
@@ -579,7 +610,12 @@ class Database:
     # -- the end ---------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Stop everything this process started; what should run goes on at the next `open`."""
+        """Stop everything this process started; what should run goes on at the next `open`.
+
+        Takes bounded time, whatever has become of Spark.
+        """
+        if self._engine is not None:
+            self._engine.interrupt()
         # Its thread may be reading history, for which it needs the mutex.
         self.archives.close()
         with self._mutex:
@@ -588,14 +624,13 @@ class Database:
             for ingest in self._ingests:
                 ingest.stop()
             self._histories.clear()
-            for query in self._queries.values():
-                query.halt()
+            _all_at_once([query.halt for query in self._queries.values()])
             for writer in self._writers.values():
                 writer.close()
             self._closed.set()
             self._wake.set()
             if self._engine is not None:
-                self._engine.session.close()
+                self._engine.close()
                 self._engine = None
 
     def _check(self) -> None:
@@ -626,8 +661,18 @@ def _go_on(reference: weakref.ref[Database], closed: threading.Event, wake: thre
             for writer in list(database._writers.values()):
                 _quietly(writer.release_if_idle)
             _quietly(database._move_silent_streams)
+            _quietly(database._take_over)
         del database
         wake.wait(pause)
+
+
+def _all_at_once(actions: Sequence[Callable[[], Any]]) -> None:
+    """Each in a thread of its own: many queries stop as fast as the slowest of them."""
+    threads = [threading.Thread(target=_quietly, args=(action,), daemon=True) for action in actions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def _quietly(action: Callable[[], Any]) -> None:

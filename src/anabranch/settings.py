@@ -69,6 +69,14 @@ SETTINGS: tuple[Setting, ...] = (
         64 * 1024 * 1024,
         "Reads and writes of archives up to this size are done in this process; larger ones by Spark's tasks.",
     ),
+    Setting(
+        "statement_timeout_seconds", 3600.0, "A one-time SELECT that takes longer is interrupted; 0: none ever is."
+    ),
+    Setting(
+        "answer_bytes",
+        8 << 30,
+        "The most bytes a one-time answer may have; 0: as many as the disk has room for.",
+    ),
     Setting("master", "local[*]", "The Spark master that is used when no session is handed in."),
     Setting("driver_memory", "2g", "Memory of an embedded Spark driver."),
     Setting(

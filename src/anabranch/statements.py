@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ from sqlglot import exp
 from anabranch.catalog.planning import plan_query, plan_question
 from anabranch.dataspace.opening import origin_of
 from anabranch.errors import AnabranchError, CatalogError, DataError
+from anabranch.log.reader import StreamReader
 from anabranch.log.stream import DATASPACE, StreamInfo
 from anabranch.operators.archive_scan import ArchiveScan
 from anabranch.operators.base import Inputs, Operator
@@ -87,30 +90,42 @@ def insert(db: Database, statement: s.InsertInto) -> Result:
 
 
 def select_once(db: Database, statement: s.SelectOnce) -> Result:
-    plan = _planned(db, statement.select)
+    plan, seconds = _planned(db, statement.select), db.settings["statement_timeout_seconds"]
     if plan.question is not None:
-        return Result(ask(plan.question, db.catalog, db.history, db.run_here_or_in_spark))
+        run = functools.partial(db.run_here_or_in_spark, seconds=seconds)
+        return Result(ask(plan.question, db.catalog, db.history, run))
+    return Result(db.engine().ask(lambda: _by_spark(db, plan), seconds))
+
+
+def _by_spark(db: Database, plan: OncePlan) -> pa.Table:
+    """The answer of an operator, or of Spark SQL, over what the streams hold."""
     engine = db.engine()
     if plan.standing is not None:
         options = db.source_options(plan.standing.operator, ended=plan.ended)
         rest = plan.standing.residual_sql
         frame = engine.read_once(options) if rest is None else engine.sql_once(rest, {INPUT_VIEW: options})
-        return Result(engine.collect(frame))
-    return Result(_by_spark(db, plan))
-
-
-def _by_spark(db: Database, plan: OncePlan) -> pa.Table:
-    """The answer of Spark SQL over what the streams hold."""
+        return engine.collect(frame, _size(db, plan.standing.operator.inputs))
     assert plan.guarded is not None
-    engine, files = db.engine(), archived_files(plan, db.history)
+    files = archived_files(plan, db.history)
     views = {use.view: db.source_options(_read(use)) for use in plan.streams}
+    reads = _size(db, [use.stream for use in plan.streams])
     if files:
         try:
-            return engine.collect(engine.sql_once(plan.guarded, views, files))
+            return engine.collect(engine.sql_once(plan.guarded, views, files), reads)
         except AnabranchError:
             if all(os.path.exists(path) for found in files.values() for path in found.paths):
                 raise
-    return engine.collect(engine.sql_once(plan.guarded, views))
+    return engine.collect(engine.sql_once(plan.guarded, views), reads)
+
+
+def _size(db: Database, streams: Iterable[str]) -> int:
+    """Bytes that streams hold in the log; of one with archives or on a data server nobody knows so soon."""
+    total = 0
+    for name in streams:
+        reader = db.history(name)
+        known = isinstance(reader, StreamReader) and not getattr(reader, "archives", None)
+        total += reader.size() if known else sys.maxsize
+    return total
 
 
 def _planned(db: Database, select: Select) -> OncePlan:

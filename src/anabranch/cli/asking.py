@@ -29,6 +29,7 @@ class Asking:
         if not self._asks:
             return answer(self._db, self._statement)
         engine = self._db.engine()
+        engine.start()
         self._spark_is_up = True
         with engine.tagged(self._tag):
             return answer(self._db, self._statement)

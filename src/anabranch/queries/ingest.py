@@ -57,13 +57,11 @@ class Ingest:
 
     @property
     def status(self) -> str:
-        if self._running.alive:
-            return "running"
-        return "failed" if self._running.failure() else "stopped"
+        return self._running.status
 
     @property
     def failure(self) -> AnabranchError | None:
-        return self._running.failure()
+        return self._running.failure
 
     def wait(self, timeout: float | None = None) -> None:
         """For `available_now`: until all that was there is in the stream."""

@@ -117,8 +117,17 @@ class Progress:
             self._tell(name, text, time.time())
         self._storage.write_json(PROGRESS, asdict(self.counts), durable=False)
 
+    def note(self, name: str, text: str) -> None:
+        """Note something that mended itself: nobody has to be told."""
+        with self._changed:
+            self._keep(name, text, time.time())
+        self._storage.write_json(PROGRESS, asdict(self.counts), durable=False)
+
     def _tell(self, name: str, text: str, now: float) -> None:
         _log.warning("%s %s", name, text)
+        self._keep(name, text, now)
+
+    def _keep(self, name: str, text: str, now: float) -> None:
         self.counts.events = [*self.counts.events[1 - _KEPT_EVENTS :], {"at": now, "event": name, "text": text}]
 
     def wait_for(self, timeout: float) -> None:

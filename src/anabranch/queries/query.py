@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from anabranch.catalog import QUERY_ORIGIN, Catalog, QueryInfo
 from anabranch.clock import Clock
-from anabranch.errors import AnabranchError, QueryError, StreamError
+from anabranch.errors import AnabranchError, CatalogError, QueryError, StreamError
 from anabranch.log import Offset, StreamReader, StreamWriter, retention
 from anabranch.log.lock import owner_of
 from anabranch.log.stream import StreamInfo
@@ -39,11 +39,14 @@ from anabranch.sql.plan import StandingPlan
 
 if TYPE_CHECKING:  # importing pyspark takes a second; it is loaded with the engine
     from anabranch.dataspace.opening import Reader
-    from anabranch.spark.engine import Batch, Engine, Running
+    from anabranch.spark.engine import Batch, Engine
+    from anabranch.spark.running import Running
 
 _PRODUCER = "query"
 _LONGEST_AHEAD = 1 << 50
 """An answer is at most this much (µs) further in time than the streams it is made from."""
+_TAKEN_OVER_SECONDS = 15.0
+"""A process that has the database open with queries takes over those of a dead one long before."""
 
 
 class Query:
@@ -62,6 +65,8 @@ class Query:
         moved: Callable[[], None],
     ) -> None:
         self.name = info.name
+        self.id = info.id
+        """Differs from that of a dropped query of the same name."""
         self.sql = info.sql
         self._info = info
         self._plan = plan
@@ -79,6 +84,7 @@ class Query:
         self._running: Running | None = None
         self._failure: AnabranchError | None = None
         self._dropped = False
+        self._halted = False
         self._batch_began = time.monotonic()
         self._storage = catalog.query_storage(info.name)
         self._progress = Progress(self._storage)
@@ -100,12 +106,25 @@ class Query:
 
     @property
     def status(self) -> str:
-        """`running`, `stopped`, `failed`, or `elsewhere` while another process runs it."""
-        if self._running is not None and self._running.alive:
-            return "running"
+        """`running`, `starting`, `stopped`, `failed`; `elsewhere` while another process runs it.
+
+        `lost`: it should run, and no process runs it; the one that did has ended.
+        """
+        running = self._running
+        if running is not None and running.alive:
+            return running.status
         if self.failure is not None:
             return "failed"
-        return "elsewhere" if self._runs_elsewhere() else "stopped"
+        if self._runs_elsewhere():
+            return "elsewhere"
+        return "lost" if self._should_run() and not self._halted else "stopped"
+
+    def _should_run(self) -> bool:
+        """What the catalog says; another process may have stopped it."""
+        try:
+            return self._catalog.query(self.name).running
+        except CatalogError:
+            return False
 
     @property
     def runs_here(self) -> bool:
@@ -130,8 +149,8 @@ class Query:
     @property
     def failure(self) -> AnabranchError | None:
         """Why the query stopped by itself, or None."""
-        if self._running is not None and not self._running.alive and self._failure is None:
-            self._failure = self._running.failure()
+        if self._running is not None and self._failure is None:
+            self._failure = self._running.failure
         return self._failure
 
     def answers(self) -> StreamInfo:
@@ -169,23 +188,37 @@ class Query:
 
     def start(self, *, available_now: bool = False) -> None:
         """Run, from where it was; refused while another process runs it."""
+        self.start_soon(available_now=available_now)
+        running = self._running
+        assert running is not None
+        try:
+            running.started()
+        except AnabranchError:
+            with self._mutex:
+                if self._running is running:
+                    self._close_writer()
+            raise
+
+    def start_soon(self, *, available_now: bool = False) -> None:
+        """Begin to start; it is `starting` until Spark is up and has its turn for it."""
         with self._mutex:
             if self._running is not None and self._running.alive:
                 return
             self._close_writer()
             self._refuse_if_elsewhere()
-            engine = self._engine()
-            self._failure = None
+            self._failure, self._halted = None, False
             self._writer = StreamWriter(self._catalog.stream_storage(self.name), self._settings, self._clock)
+            self._progress = Progress(self._storage)  # another process may have run it meanwhile
             self._batch_began = time.monotonic()
             try:
-                self._running = engine.run(
-                    self._options(),
+                self._running = self._engine().run(
+                    self._options,
                     self._plan.residual_sql,
                     self._writer.info.schema.arrow,
                     self._storage.child("checkpoint"),
                     self._take,
                     available_now=available_now,
+                    tell=self._progress.note,
                 )
             except BaseException:
                 self._close_writer()
@@ -201,8 +234,8 @@ class Query:
     def halt(self) -> None:
         """End the running in this process, without changing what the catalog says should run."""
         with self._mutex:
+            self._halted = True
             if self._running is not None:
-                _ = self.failure
                 self._running.stop()
             self._close_writer()
 
@@ -335,11 +368,13 @@ class Query:
             if source is not None:
                 source.wait(None if deadline is None else max(deadline - time.monotonic(), 0))
         target = self._ends()
+        lost = _Lost(self.name)
         while not self._reached(target) or self._has_more_by(now):
             if self.failure is not None:
                 raise self.failure
             if self.status == "stopped":
                 raise QueryError("QUERY_IS_STOPPED", f'query "{self.name}" is not running', hint="start it first")
+            lost.check(self.status)
             if deadline is not None and time.monotonic() > deadline:
                 raise QueryError(
                     "QUERY_IS_BEHIND",
@@ -354,11 +389,11 @@ class Query:
 
     def _has_more_by(self, now: int) -> bool:
         """Whether more is to be answered as of a time of the clock, though no row comes."""
-        return self.status in ("running", "elsewhere") and self._time.pending(self, now)
+        return self.status in ("running", "starting", "elsewhere") and self._time.pending(self, now)
 
     def _counted(self) -> Progress:
         """What this process counts if it runs the query, else what the one that does has written down."""
-        return self._progress if self._running is not None else Progress(self._storage)
+        return self._progress if self._writer is not None else Progress(self._storage)
 
     def _reached(self, target: dict[str, Offset]) -> bool:
         done = self._counted().done()
@@ -372,7 +407,11 @@ class Query:
         return sum(max(offset.row - done.get(name, Offset()).row, 0) for name, offset in target.items())
 
     def stream(self, start: int = 0, *, follow: bool = False) -> Iterator[pa.RecordBatch]:
-        """The answers from number `start` on; with `follow` it goes on as they come, until it is stopped."""
+        """The answers from number `start` on; with `follow` it goes on as they come, until it is stopped.
+
+        When the process that runs it ends, it goes on with the one that takes the query over, if there is any.
+        """
+        lost = _Lost(self.name)
         try:
             for table in self._reader().tail(start, follow=follow):
                 if follow and table.num_rows == 0:
@@ -380,6 +419,7 @@ class Query:
                         raise self.failure
                     if self.status == "stopped":
                         return
+                    lost.check(self.status)
                 yield from (b for b in table.to_batches() if b.num_rows)
         except StreamError:
             if not self._dropped:
@@ -455,6 +495,25 @@ class Query:
         """The plan: operators, streams, what is kept and why it is bounded; `text` or `json`."""
         inputs = Inputs(self._readers())
         return self._plan.explain_json(inputs) if format == "json" else self._plan.explain_text(inputs)
+
+
+class _Lost:
+    """How long a query has been lost: another process takes it over soon, or nobody does."""
+
+    def __init__(self, query: str) -> None:
+        self._query = query
+        self._since: float | None = None
+
+    def check(self, status: str) -> None:
+        """An error once nobody can be expected to take it over any more."""
+        now = time.monotonic()
+        self._since = None if status != "lost" else now if self._since is None else self._since
+        if self._since is not None and now - self._since > _TAKEN_OVER_SECONDS:
+            raise QueryError(
+                "QUERY_IS_LOST",
+                f'query "{self._query}" should run, but no process runs it',
+                hint="open the database with queries, or STOP QUERY it",
+            )
 
 
 def _ratio(found: float, expected: float) -> float:

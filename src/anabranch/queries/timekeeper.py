@@ -119,7 +119,8 @@ class Timekeeper:
         upstream = self._upstream(stream)
         if upstream is None:
             return True
-        return upstream.status in ("running", "elsewhere") and all(self._runs(name) for name in upstream.inputs)
+        at_work = upstream.status in ("running", "starting", "elsewhere")
+        return at_work and all(self._runs(name) for name in upstream.inputs)
 
     def _move(self, wanted: Wanted, query: Waiting) -> int | None:
         if wanted.reached >= wanted.time:

@@ -8,90 +8,35 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
-from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType, TimestampType
 
-from anabranch.errors import AnabranchError
 from anabranch.log.offset import Offset
 from anabranch.log.storage import Storage
 from anabranch.operators.base import Work
-from anabranch.spark.failures import WORKER_DID_NOT_START, explain_failure
+from anabranch.spark.answers import Answers, arrow_schema, sealed
+from anabranch.spark.failures import explain_failure
 from anabranch.spark.options import FORMAT, ArchivedFiles, SourceOptions
-from anabranch.spark.repeatable import check_repeatable
+from anabranch.spark.question import Question
+from anabranch.spark.running import Running, Tries
 from anabranch.spark.session import Session
-from anabranch.spark.staging import ENVELOPE_DDL, clear, seal, sweep, unseal
-from anabranch.spark.starting import start_in_turn
+from anabranch.spark.staging import clear, sweep, unseal
+from anabranch.spark.within import within
 
-_TRIES = 4
+T = TypeVar("T")
+_PROBE_SECONDS = 10.0
+_POOL = "questions"
+"""What questions are computed in: it gets its share of the processors beside that of the standing queries."""
 
 INPUT_VIEW = "__input"
 """The name by which the part of a query that Spark SQL computes sees the operator's rows."""
-
-
-def arrow_schema(frame: DataFrame) -> pa.Schema:
-    """The columns of a DataFrame in Arrow's types."""
-    return to_arrow_schema(frame.schema, timezone="UTC")
-
-
-class Running:
-    """A standing query inside Spark; one whose Python worker did not start in time is started again."""
-
-    def __init__(self, start: Callable[[], StreamingQuery]) -> None:
-        self._start = start
-        self._tries = 0
-        self._stopped = False
-        self._query = self._begin()
-
-    def _begin(self) -> StreamingQuery:
-        while True:
-            self._tries += 1
-            try:
-                return start_in_turn(self._start)
-            except PySparkException as problem:
-                failure = explain_failure(problem)
-                if failure.name != WORKER_DID_NOT_START or self._tries >= _TRIES:
-                    raise failure from problem
-
-    @property
-    def alive(self) -> bool:
-        return self.failure() is None and bool(self._query.isActive)
-
-    def failure(self) -> AnabranchError | None:
-        """Why it stopped by itself, if it did."""
-        problem = self._query.exception()
-        if problem is None:
-            return None
-        failure = explain_failure(problem)
-        if failure.name == WORKER_DID_NOT_START and self._tries < _TRIES and not self._stopped:
-            self._query = self._begin()
-            return None
-        return failure
-
-    def stop(self) -> None:
-        self._stopped = True
-        with contextlib.suppress(PySparkException):
-            self._query.stop()
-
-    def run_to_end(self, timeout: float | None) -> bool:
-        """For a query that takes what is there and ends: wait for its end."""
-        try:
-            # Spark's type hint says whole seconds; it takes fractions.
-            return bool(self._query.awaitTermination(timeout)) if timeout is not None else self._forever()  # type: ignore[arg-type]
-        except PySparkException as problem:
-            raise explain_failure(problem) from problem
-
-    def _forever(self) -> bool:
-        self._query.awaitTermination()
-        return True
 
 
 def _read_once(spark: SparkSession, options: SourceOptions) -> DataFrame:
@@ -127,25 +72,98 @@ def _quoted(name: str) -> str:
 class Engine:
     """Spark, as this system uses it."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, answers: Answers | None = None) -> None:
         self.session = session
-        self._spark = session.spark
+        self._answers = answers
         self._views = threading.Lock()
+        self._asking = _Asking()
+        self._closing = threading.Event()
+
+    @property
+    def _spark(self) -> SparkSession:
+        return self.session.spark
 
     @property
     def parallelism(self) -> int:
         return self.session.parallelism
 
+    def start(self) -> None:
+        """Have Spark ready."""
+        _ = self.session.spark
+
+    # -- questions -------------------------------------------------------------------------------------
+
+    def ask(self, work: Callable[[], T], seconds: float = 0.0) -> T:
+        """The value of `work`, which may use Spark: interrupted by Ctrl-C, by time, and when the database closes."""
+        if self._asking.inside:
+            return work()
+        tag = self._asking.tag or f"question-{secrets.token_hex(8)}"
+
+        def asked() -> T:
+            self._asking.inside, self._asking.tag = True, tag
+            try:
+                return work()
+            except (PySparkException, Py4JError, OSError, EOFError, pa.ArrowException) as problem:
+                raise self._explained(problem) from problem
+
+        return Question(asked, lambda: self.cancel(tag), self._end_if_stuck).ask(seconds, self._closing)
+
+    def _explained(self, problem: Exception) -> Exception:
+        life = self.session.last_life
+        if life is not None and life.lost_by(problem):
+            return life.loss()
+        return explain_failure(problem) if isinstance(problem, PySparkException | Py4JError) else problem
+
+    def _end_if_stuck(self) -> None:
+        """A JVM that no longer answers is ended, to be started again; one that only plans for long is left alone."""
+        life = self.session.last_life
+        if life is not None and not within(_PROBE_SECONDS, lambda: life.spark.sparkContext.defaultParallelism):
+            life.kill()
+
+    @contextlib.contextmanager
+    def tagged(self, tag: str) -> Iterator[None]:
+        """What this thread asks meanwhile can be ended by `cancel`."""
+        self._asking.tag = tag
+        try:
+            yield
+        finally:
+            self._asking.tag = None
+
+    def cancel(self, tag: str) -> None:
+        """End what Spark computes under a tag at this moment; there may be nothing."""
+        life = self.session.last_life
+        if life is not None and not life.lost:
+            with contextlib.suppress(Py4JError, OSError):
+                life.spark.sparkContext.cancelJobsWithTag(tag)
+
+    def interrupt(self) -> None:
+        """Interrupt all questions, of now and later."""
+        self._closing.set()
+
+    def close(self) -> None:
+        """Give Spark back."""
+        self.interrupt()
+        self.session.close()
+
+    def _spark_for_a_question(self, *, files: bool = False) -> SparkSession:
+        spark = self.session.for_files if files else self.session.spark
+        if self._asking.inside and self._asking.tag is not None and not self._asking.told:
+            self._asking.told = True
+            spark.sparkContext.addJobTag(self._asking.tag)
+            # Standing queries share the default pool, where jobs run in the order in which they came.
+            spark.sparkContext.setLocalProperty("spark.scheduler.pool", _POOL)
+        return spark
+
     def read_once(self, options: SourceOptions) -> DataFrame:
         """The operator's answer over what its streams hold, as a DataFrame."""
-        return _read_once(self._spark, options)
+        return _read_once(self._spark_for_a_question(), options)
 
     def sql_once(
         self, sql: str, views: dict[str, SourceOptions], files: Mapping[str, ArchivedFiles] | None = None
     ) -> DataFrame:
         """A one-time SELECT over views: each is the answer of an operator, and what `files` holds besides."""
         files = files or {}
-        spark = self.session.for_files if files else self._spark
+        spark = self._spark_for_a_question(files=bool(files))
         try:
             with self._views:  # others may give other views the same names
                 for name, options in views.items():
@@ -155,28 +173,14 @@ class Engine:
                         frame = _read_once(spark, options)
                     frame.createOrReplaceTempView(name)
                 return spark.sql(sql)
-        except PySparkException as problem:
-            raise explain_failure(problem) from problem
+        except (PySparkException, Py4JError, OSError) as problem:
+            raise self._explained(problem) from problem
 
-    def collect(self, frame: DataFrame) -> pa.Table:
-        """All rows of a one-time answer."""
-        try:
-            return frame.toArrow()
-        except (PySparkException, Py4JError) as problem:
-            raise explain_failure(problem) from problem
+    def collect(self, frame: DataFrame, reads_bytes: int) -> pa.Table:
+        """All rows of a one-time answer that is made from so many bytes."""
+        return frame.toArrow() if self._answers is None else self._answers.collect(frame, reads_bytes)
 
-    @contextlib.contextmanager
-    def tagged(self, tag: str) -> Iterator[None]:
-        """What this thread asks of Spark meanwhile can be ended by `cancel`."""
-        self._spark.sparkContext.addJobTag(tag)
-        try:
-            yield
-        finally:
-            self._spark.sparkContext.removeJobTag(tag)
-
-    def cancel(self, tag: str) -> None:
-        """End what Spark computes under a tag at this moment; there may be nothing."""
-        self._spark.sparkContext.cancelJobsWithTag(tag)
+    # -- standing queries ------------------------------------------------------------------------------
 
     def stream(self, options: SourceOptions, residual_sql: str | None = None) -> DataFrame:
         """The operator's answer as it grows, as a streaming DataFrame."""
@@ -186,9 +190,7 @@ class Engine:
         view = f"{INPUT_VIEW}_{secrets.token_hex(8)}"  # others start at this moment, and all of them read INPUT_VIEW
         try:
             frame.createTempView(view)
-            answer = self._spark.sql(f"WITH {INPUT_VIEW} AS (SELECT * FROM {view}) {residual_sql}")
-            check_repeatable(answer)
-            return answer
+            return self._spark.sql(f"WITH {INPUT_VIEW} AS (SELECT * FROM {view}) {residual_sql}")
         except PySparkException as problem:
             raise explain_failure(problem) from problem
         finally:
@@ -200,20 +202,30 @@ class Engine:
 
     def run(
         self,
-        options: SourceOptions,
+        options: Callable[[], SourceOptions],
         residual_sql: str | None,
         schema: pa.Schema,
         checkpoint: Storage,
         on_batch: Callable[[Batch], None],
         *,
         available_now: bool = False,
+        tell: Callable[[str, str], None] = lambda name, text: None,
     ) -> Running:
-        """Run a standing query: `on_batch` gets each micro-batch's answer, in order."""
-        if residual_sql is None:
-            sealed = self.stream(replace(options, sealed=True))
-        else:
-            sealed = self._sealed(self.stream(replace(options, sealed=False), residual_sql), schema, options)
-        return self._start(sealed, schema, options, checkpoint, on_batch, available_now)
+        """Run a standing query: `on_batch` gets each micro-batch's answer, in order.
+
+        Does not wait for Spark; `tell` is told when it is started again, and why.
+        """
+        tries = Tries()
+
+        def begin() -> StreamingQuery:
+            asked = options()
+            if residual_sql is None:
+                frame = self.stream(replace(asked, sealed=True))
+            else:
+                frame = self._sealed(self.stream(replace(asked, sealed=False), residual_sql), schema, asked)
+            return self._begin(frame, schema, asked, checkpoint, on_batch, available_now, tries)
+
+        return Running(begin, self.session, tries, in_batch=lambda: _in_batch(checkpoint), tell=tell)
 
     def ingest(
         self,
@@ -225,31 +237,32 @@ class Engine:
         available_now: bool = False,
     ) -> Running:
         """Deliver any streaming DataFrame's rows, in Arrow, one micro-batch after the other."""
-        schema = arrow_schema(frame)
-        sealed = self._sealed(frame, schema, options)
-        return self._start(sealed, schema, options, checkpoint, on_batch, available_now)
+        schema, tries = arrow_schema(frame), Tries()
+        envelopes = self._sealed(frame, schema, options)
 
-    def _sealed(self, frame: DataFrame, schema: pa.Schema, options: SourceOptions) -> DataFrame:
-        staging, limit = options.staging, options.inline_bytes
-        assert staging is not None
+        def begin() -> StreamingQuery:
+            return self._begin(envelopes, schema, options, checkpoint, on_batch, available_now, tries)
 
-        def put(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            context = TaskContext.get()
-            task = context.partitionId() if context is not None else 0
-            casted = (b.cast(schema) for b in batches)
-            yield seal(casted, task, staging, limit, Work())
+        # The frame is a program's own; with its Spark gone only the program can make it anew.
+        running = Running(begin, self.session, tries, restarts=False)
+        running.started()
+        return running
 
-        return frame.mapInArrow(put, ENVELOPE_DDL)
+    @staticmethod
+    def _sealed(frame: DataFrame, schema: pa.Schema, options: SourceOptions) -> DataFrame:
+        assert options.staging is not None
+        return sealed(frame, schema, options.staging, options.inline_bytes)
 
-    def _start(
-        self,
-        sealed: DataFrame,
+    @staticmethod
+    def _begin(
+        sealed_rows: DataFrame,
         schema: pa.Schema,
         options: SourceOptions,
         checkpoint: Storage,
         on_batch: Callable[[Batch], None],
         available_now: bool,
-    ) -> Running:
+        tries: Tries,
+    ) -> StreamingQuery:
         assert options.staging is not None
         staging = Storage(options.staging)
         clear(staging)
@@ -258,11 +271,29 @@ class Engine:
             envelopes = frame.toArrow()
             rows, work = unseal(envelopes, schema, staging)
             on_batch(Batch(number, rows, work, checkpoint))
+            tries.worked()
             sweep(envelopes, staging)
 
-        writer = sealed.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint.address)
+        writer = sealed_rows.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint.address)
         writer = writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime="0 seconds")
-        return Running(writer.start)
+        return writer.start()
+
+
+class _Asking(threading.local):
+    """What a thread asks at this moment."""
+
+    inside = False
+    told = False
+    tag: str | None = None
+
+
+def _in_batch(checkpoint: Storage) -> bool:
+    """Whether a micro-batch was begun and not ended."""
+    begun, ended = (
+        max((int(name) for name in checkpoint.child(log).files() if name.isdigit()), default=-1)
+        for log in ("offsets", "commits")
+    )
+    return begun > ended
 
 
 class Batch:

@@ -10,8 +10,14 @@ import re
 from anabranch.errors import AnabranchError, QueryError, SqlError
 
 WORKER_DID_NOT_START = "WORKER_DID_NOT_START"
-"""The one failure that is worth trying again at once: Spark allows a Python worker 10 s to start."""
+"""Spark allows a Python worker 10 s to start."""
+WORKER_DIED = "WORKER_DIED"
+"""A Python worker ended under a task, as often as Spark tries a task."""
+PLANNER_DIED = "PLANNER_DIED"
+"""The Python process beside the driver that plans a query's micro-batches ended."""
 
+_PLANNER = "PythonStreamingSourceRunner"
+_BROKEN = re.compile(r"java\.(io|net|nio\.channels)\.\w*(EOF|Socket|IO|Closed\w*|Close)Exception")
 _OURS = re.compile(r"anabranch\.errors\.\w+: ([A-Z][A-Z_]+) (.*)")
 _ABOUT_SPARK = re.compile(r"( Please, refer to '[^']*' for a fix\.)? SQLSTATE: .*$")
 """Where in Spark's own text, which is not the user's, and where to read about Spark."""
@@ -22,7 +28,7 @@ _CLASS = re.compile(r"\[([A-Z0-9_.]+)\]\s*(.*)")
 
 def explain_failure(problem: BaseException) -> AnabranchError:
     """The error a user should see for an exception that came out of Spark."""
-    text = str(problem)
+    text = said(problem)
     # An error of ours raised inside a worker arrives as the last line of a Python traceback.
     # One that planning put into the SQL arrives as what a user raised.
     found = _OURS.findall(text) or _RAISED.findall(text)
@@ -37,19 +43,56 @@ def explain_failure(problem: BaseException) -> AnabranchError:
             "a Python worker of Spark did not start within its 10 s",
             hint="the machine is very busy; try again",
         )
+    if "Python worker exited unexpectedly" in text:
+        return QueryError(
+            WORKER_DIED,
+            "a Python worker of Spark ended in the middle of a task",
+            hint="spark.log has what it said last",
+        )
+    if "Traceback (most recent call last)" not in text and _planner_is_gone(problem):
+        return QueryError(
+            PLANNER_DIED, "the Python process that plans the query ended", hint="spark.log has what it said last"
+        )
     first = _CLASS.search(text)
     name, message = (first[1], _ABOUT_SPARK.sub("", first[2])) if first else ("", _first_line(text))
     message = message.replace("try_sum", "sum")  # which is what planning makes of it
     if _POSITION.search(text) or name.startswith(("UNRESOLVED", "DATATYPE_MISMATCH", "WRONG_NUM_ARGS", "PARSE")):
         return SqlError("SQL_NOT_UNDERSTOOD", message.rstrip(".") or name, detail=name or None)
     cause = _python_cause(text)
-    return QueryError(
-        "QUERY_FAILED", cause or message or type(problem).__name__, hint="--verbose shows the whole story"
-    )
+    return QueryError("QUERY_FAILED", cause or message or _last_cause(problem), hint="--verbose shows the whole story")
+
+
+def said(problem: BaseException) -> str:
+    """What an exception says. One of Spark's asks its JVM for that, which may be gone: then what is known here."""
+    try:
+        return str(problem)
+    except Exception:
+        return str(getattr(problem, "_desc", None) or type(problem).__name__)
+
+
+def _stack(problem: BaseException | None) -> str:
+    """The Java stacks of an exception and its causes, as far as they are known here."""
+    stacks: list[str] = []
+    while problem is not None and len(stacks) < 10:
+        stacks.append(str(getattr(problem, "_stackTrace", "") or ""))
+        problem = getattr(problem, "_cause", None)
+    return "\n".join(stacks)
+
+
+def _planner_is_gone(problem: BaseException) -> bool:
+    stack = _stack(problem)
+    return _PLANNER in stack and bool(_BROKEN.search(stack))
+
+
+def _last_cause(problem: BaseException) -> str:
+    """The innermost cause a Java stack names, for an exception without a word of its own."""
+    causes = re.findall(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error)\b.*)$", _stack(problem), re.MULTILINE)
+    return causes[-1].strip() if causes else type(problem).__name__
 
 
 def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return "" if line == "null" or line.startswith("=== Streaming Query") else line
 
 
 def _python_cause(text: str) -> str | None:

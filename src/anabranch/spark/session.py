@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import os
+import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from anabranch.errors import SetupError
+from anabranch.errors import QueryError, SetupError
 from anabranch.settings import Settings
+from anabranch.spark.gateway import forget, launch, process_of
 from anabranch.spark.java import prepare_environment
+from anabranch.spark.life import Life
 from anabranch.spark.source import AnabranchSource
+from anabranch.spark.within import within
 
 # What a session of ours is started with. Each line is worth measured milliseconds or a right answer.
 STARTED_WITH: dict[str, str] = {
@@ -29,6 +34,8 @@ STARTED_WITH: dict[str, str] = {
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.sql.artifact.isolation.enabled": "false",
     "spark.scheduler.mode": "FAIR",
+    # One thread out of memory may leave a JVM that neither works nor ends; ended, it is started again.
+    "spark.driver.defaultJavaOptions": "-XX:+ExitOnOutOfMemoryError",
 }
 
 # A Spark inside this machine talks to nobody else: whoever reaches the driver's port could have it run anything.
@@ -62,41 +69,109 @@ RUNS_WITH: dict[str, str] = {
 for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
     logging.getLogger(_name).setLevel(logging.CRITICAL + 1)
 
-_lock = threading.Lock()
+_lock = threading.RLock()
+_closing = threading.Condition(_lock)
 _users = 0
-_ours: SparkSession | None = None
+_life: Life | None = None
+_losses: list[float] = []
+_not_before = 0.0
+
+_PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0)
+"""Seconds before Spark is started again, by how often it was lost lately."""
+_LATELY = 30.0
+_STOP_SECONDS = 30.0
+
+SPARK_COULD_NOT_START = "SPARK_COULD_NOT_START"
 
 
 class Session:
-    """A Spark session for one database; several databases of a process share one Spark context."""
+    """Spark for one database, started when first used; several databases of a process share one Spark context.
 
-    def __init__(self, settings: Settings, log_path: str | None, given: SparkSession | None = None) -> None:
-        global _users, _ours
-        self._given = given
-        with _lock:
-            if given is not None:
-                base = given
-            else:
-                if _ours is None or _ours.sparkContext._jsc is None:
-                    _ours = SparkSession.getActiveSession() or _start(settings, log_path)
-                    _users = 0
-                base = _ours
-                _users += 1
-            self.spark = _prepared(base)
+    One that was lost is started again by whoever needs it next: standing queries notice by themselves.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        log_path: str | None,
+        given: SparkSession | None = None,
+        *,
+        warm_up: bool = False,
+    ) -> None:
+        global _users
+        self._warms_up = warm_up
+        self._settings = settings
+        self._log_path = log_path
+        self._given = Life(given, handed_in=True) if given is not None else None
+        self._mine: tuple[Life, SparkSession] | None = None
+        self._for_files: tuple[Life, SparkSession] | None = None
         self._closed = False
+        if given is None:
+            with _lock:
+                _users += 1
 
-    @functools.cached_property
+    def life(self) -> Life:
+        """The life of Spark as it is now; begun if there is none, or if the last one has ended."""
+        with _lock:
+            if self._given is not None:
+                if self._given.lost:
+                    raise self._given.loss()
+                return self._given
+            return self._shared()
+
+    def _shared(self) -> Life:
+        global _life, _not_before
+        if _life is not None and not _life.lost:
+            return _life
+        if _life is not None:
+            lost, _life = _life, None
+            now = time.monotonic()
+            _losses[:] = [at for at in _losses if now - at < _LATELY] + [now]
+            _not_before = now + _PAUSES[min(len(_losses), len(_PAUSES)) - 1]
+            _discard(lost)
+        _closing.wait_for(lambda: self._closed, max(_not_before - time.monotonic(), 0))
+        if self._closed:
+            raise QueryError("DATABASE_IS_CLOSED", "the database is closed")
+        if _life is None:  # nobody was faster
+            running = SparkSession._instantiatedSession
+            if running is not None and running.sparkContext._jsc is not None:
+                _life = Life(running, started=False)
+            else:
+                _life = _start(self._settings, self._log_path)
+        return _life
+
+    @property
+    def last_life(self) -> Life | None:
+        """The life of Spark that was used last."""
+        return self._mine[0] if self._mine is not None else self._given
+
+    @property
+    def spark(self) -> SparkSession:
+        """A session of its own beside the others of the same Spark."""
+        with _lock:
+            life = self.life()
+            if self._mine is None or self._mine[0] is not life:
+                self._mine = (life, _prepared(life.spark))
+                if self._warms_up:
+                    threading.Thread(target=self._warm_up, name="anabranch-warm-up", daemon=True).start()
+            return self._mine[1]
+
+    @property
     def for_files(self) -> SparkSession:
         """A session that compiles its plans: what that takes is soon won where Spark reads many rows by itself."""
-        spark = _prepared(self.spark)
-        spark.conf.set("spark.sql.codegen.wholeStage", "true")
-        return spark
+        with _lock:
+            life = self.life()
+            if self._for_files is None or self._for_files[0] is not life:
+                spark = _prepared(life.spark)
+                spark.conf.set("spark.sql.codegen.wholeStage", "true")
+                self._for_files = (life, spark)
+            return self._for_files[1]
 
     @property
     def parallelism(self) -> int:
         return int(self.spark.sparkContext.defaultParallelism)
 
-    def warm_up(self) -> None:
+    def _warm_up(self) -> None:
         """Start the Python workers and let them import what tasks need, before rows wait for it."""
 
         def touch(batches: Iterator[Any]) -> Iterator[Any]:
@@ -106,20 +181,32 @@ class Session:
             warm_up()
             yield from batches
 
-        count = self.parallelism
-        self.spark.range(0, count, 1, count).mapInArrow(touch, "id BIGINT").toArrow()
+        with contextlib.suppress(Exception):  # who needs the workers next starts them
+            count = self.parallelism
+            self.spark.range(0, count, 1, count).mapInArrow(touch, "id BIGINT").toArrow()
 
     def close(self) -> None:
-        """Stop Spark if this was the last database that used a session we started."""
-        global _users, _ours
+        """Stop Spark if this was the last database that used one we started."""
+        global _users, _life
         with _lock:
-            if self._closed or self._given is not None:
+            if self._closed:
                 return
             self._closed = True
+            _closing.notify_all()
+            if self._given is not None:
+                return
             _users -= 1
-            if _users <= 0 and _ours is not None:
-                _ours.stop()
-                _ours = None
+            if _users <= 0 and _life is not None:
+                life, _life = _life, None
+                _discard(life)
+
+
+def _discard(life: Life) -> None:
+    """End a life: with its JVM still there stop Spark in it, without it forget what PySpark knows of it."""
+    if life.started and not life.jvm_ended and not within(_STOP_SECONDS, life.spark.stop):
+        life.kill()
+    if life.jvm_ended:
+        forget()
 
 
 def _prepared(base: SparkSession) -> SparkSession:
@@ -150,48 +237,48 @@ def is_embedded(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def _start(settings: Settings, log_path: str | None) -> SparkSession:
+def _start(settings: Settings, log_path: str | None) -> Life:
     java = prepare_environment(os.environ)
     master = settings["master"]
     if master.startswith("local[") and "," not in master:
         master = master[:-1] + ",4]"  # a task whose worker dies is tried again, as on a cluster
-    builder = SparkSession.builder.master(master).appName("anabranch")
-    builder = builder.config("spark.driver.memory", settings["driver_memory"])
-    builder = builder.config("spark.pyspark.python", sys.executable)
-    for name, value in {**STARTED_WITH, **(CLOSED if is_embedded(master) else {}), **RUNS_WITH}.items():
+    wanted = {
+        "spark.master": master,
+        "spark.app.name": "anabranch",
+        "spark.driver.memory": settings["driver_memory"],
+        "spark.pyspark.python": sys.executable,
+        **STARTED_WITH,
+        **(CLOSED if is_embedded(master) else {}),
+        **RUNS_WITH,
+    }
+    builder = SparkSession.builder
+    for name, value in wanted.items():
         builder = builder.config(name, value)
     try:
-        with _stderr_to(log_path):
+        if (process := process_of(SparkContext._gateway)) is not None and process.poll() is not None:
+            forget()
+        launch(wanted, log_path)
+        with _interrupts_left_alone():
             spark = builder.getOrCreate()
     except Exception as problem:
         raise SetupError(
-            "SPARK_COULD_NOT_START",
+            SPARK_COULD_NOT_START,
             f"Spark could not start with Java {java.version} on {master}",
             detail=str(problem).strip().splitlines()[0] if str(problem).strip() else type(problem).__name__,
             hint=f"see {log_path}" if log_path else None,
         ) from problem
     spark.sparkContext.setLogLevel("WARN")
-    # A task that ends with Spark itself cuts off what it says of its accumulators, and PySpark would print a stack.
-    accumulators: Any = spark.sparkContext._accumulatorServer
-    accumulators.handle_error = lambda *_: None
-    return spark
+    return Life(spark, memory=settings["driver_memory"])
 
 
 @contextlib.contextmanager
-def _stderr_to(path: str | None) -> Iterator[None]:
-    """What the JVM and its workers say goes to a file, not between a user's tables."""
-    if path is None:
+def _interrupts_left_alone() -> Iterator[None]:
+    """PySpark would have Ctrl-C cancel all jobs, those of standing queries among them."""
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    sys.stderr.flush()
-    saved = os.dup(2)
-    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    before = signal.getsignal(signal.SIGINT)
     try:
-        os.dup2(target, 2)
         yield
     finally:
-        sys.stderr.flush()
-        os.dup2(saved, 2)
-        os.close(saved)
-        os.close(target)
+        signal.signal(signal.SIGINT, before)

@@ -27,8 +27,10 @@ ENVELOPE = pa.schema(
 ENVELOPE_DDL = "task INT, rows BIGINT, bytes BINARY, file STRING, work STRING"
 
 
-def seal(batches: Iterable[pa.RecordBatch], task: int, staging: str, inline_bytes: int, work: Work) -> pa.RecordBatch:
-    """Put a task's answer into an envelope."""
+def seal(
+    batches: Iterable[pa.RecordBatch], task: int, staging: str, inline_bytes: int, work: Work, most_bytes: int = 0
+) -> pa.RecordBatch:
+    """Put a task's answer into an envelope; one of more than `most_bytes` (0: any) is left out, its rows are -1."""
     held: list[pa.RecordBatch] = []
     size = 0
     source = iter(batches)
@@ -37,7 +39,7 @@ def seal(batches: Iterable[pa.RecordBatch], task: int, staging: str, inline_byte
             held.append(batch)
             size += batch.nbytes
         if size > inline_bytes:
-            return _envelope(task, None, _write_file(held, source, staging), work)
+            return _envelope(task, None, _write_file(held, source, staging, most_bytes), work)
     sink = pa.BufferOutputStream()
     if held:
         with ipc.new_stream(sink, held[0].schema) as out:
@@ -46,24 +48,35 @@ def seal(batches: Iterable[pa.RecordBatch], task: int, staging: str, inline_byte
     return _envelope(task, (sum(b.num_rows for b in held), sink.getvalue()), None, work)
 
 
-def _write_file(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], staging: str) -> tuple[int, str]:
-    rows = 0
+def _write_file(
+    held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], staging: str, most_bytes: int
+) -> tuple[int, str | None]:
+    rows = size = 0
     storage = Storage(staging)
 
     def write(sink: pa.NativeFile) -> None:
-        nonlocal rows
+        nonlocal rows, size
         with ipc.new_file(sink, held[0].schema) as out:
             for part in (held, rest):
                 for batch in part:
-                    rows += batch.num_rows
+                    rows, size = rows + batch.num_rows, size + batch.nbytes
+                    if most_bytes and size > most_bytes:
+                        raise _TooLarge
                     out.write_batch(batch)
 
-    name = storage.write(write, f"{secrets.token_hex(8)}.arrow", durable=False)
-    return rows, name
+    try:
+        name = storage.write(write, f"{secrets.token_hex(8)}.arrow", durable=False)
+        return rows, name
+    except _TooLarge:  # said in the envelope: a task that failed would be tried again
+        return -1, None
+
+
+class _TooLarge(Exception):
+    """A task's answer is larger than it may be."""
 
 
 def _envelope(
-    task: int, inline: tuple[int, pa.Buffer] | None, staged: tuple[int, str] | None, work: Work
+    task: int, inline: tuple[int, pa.Buffer] | None, staged: tuple[int, str | None] | None, work: Work
 ) -> pa.RecordBatch:
     rows = inline[0] if inline else staged[0] if staged else 0
     return pa.RecordBatch.from_arrays(

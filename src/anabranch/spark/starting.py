@@ -18,22 +18,39 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 _AT_ONCE = max(2, os.cpu_count() or 2)
 _TURN_SECONDS = 30.0
+_LOOK_SECONDS = 0.1
 _turns = threading.BoundedSemaphore(_AT_ONCE)
 
 
-def start_in_turn(start: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """Start a query as soon as few enough others are starting; does not wait for it to be ready."""
+def start_in_turn(
+    start: Callable[[], StreamingQuery], given_up: Callable[[], bool] = lambda: False
+) -> StreamingQuery | None:
+    """Start a query as soon as few enough others are starting; does not wait for it to be ready.
+
+    None if it is given up before its turn has come.
+    """
     turns = _turns
-    got = turns.acquire(timeout=_TURN_SECONDS)
+    got = _take_turn(turns, given_up)
     try:
-        query = start()
+        query = None if given_up() else start()
     except BaseException:
         if got:
             turns.release()
         raise
-    if got:
+    if query is None:
+        if got:
+            turns.release()
+    elif got:
         threading.Thread(target=_pass_on, args=(query, turns), name="anabranch-starting", daemon=True).start()
     return query
+
+
+def _take_turn(turns: threading.Semaphore, given_up: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + _TURN_SECONDS
+    while not given_up() and time.monotonic() < deadline:
+        if turns.acquire(timeout=_LOOK_SECONDS):
+            return True
+    return False
 
 
 def _pass_on(query: StreamingQuery, turns: threading.Semaphore) -> None:

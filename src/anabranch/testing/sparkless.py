@@ -92,17 +92,18 @@ class LocalEngine:
 
     def run(
         self,
-        options: SourceOptions,
+        options: Callable[[], SourceOptions],
         residual_sql: str | None,
         schema: pa.Schema,
         checkpoint: Storage,
         on_batch: Callable[[Any], None],
         *,
         available_now: bool = False,
+        tell: Callable[[str, str], None] | None = None,
     ) -> LocalRunning:
         if residual_sql is not None:
             raise NeedsSpark(residual_sql)
-        running = LocalRunning(options, checkpoint, on_batch, self._unkindness)
+        running = LocalRunning(options(), checkpoint, on_batch, self._unkindness)
         self._running.append(running)
         if available_now:
             while running.step():
@@ -123,7 +124,10 @@ class LocalEngine:
         begin = operator.beginning(inputs) if operator.begins_by_itself else start
         return run_batch(operator, inputs, begin, end, options.parallelism)
 
-    def collect(self, frame: pa.Table) -> pa.Table:
+    def ask(self, work: Callable[[], Any], seconds: float = 0.0) -> Any:
+        return work()
+
+    def collect(self, frame: pa.Table, reads_bytes: int) -> pa.Table:
         return frame
 
     def answer_schema(self, options: SourceOptions, residual_sql: str) -> pa.Schema:
@@ -176,15 +180,21 @@ class LocalRunning:
         self._on_batch = on_batch
         self._unkindness = unkindness
         self._other_process: Memories = {}
-        self._failure: AnabranchError | None = None
+        self.failure: AnabranchError | None = None
         self.alive = True
         checkpoint.make()
         self._number = 0
         while checkpoint.exists(f"commit-{self._number}"):
             self._number += 1
 
-    def failure(self) -> AnabranchError | None:
-        return self._failure
+    @property
+    def status(self) -> str:
+        if self.failure is not None:
+            return "failed"
+        return "running" if self.alive else "stopped"
+
+    def started(self) -> None:
+        """It is, as soon as it is made."""
 
     def stop(self) -> None:
         self.alive = False
@@ -201,7 +211,7 @@ class LocalRunning:
         try:
             self._deliver(start, end)
         except AnabranchError as problem:
-            self._failure, self.alive = problem, False
+            self.failure, self.alive = problem, False
             return False
         self._checkpoint.write_json(f"commit-{self._number}", {}, durable=False)
         self._number += 1

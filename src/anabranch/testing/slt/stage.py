@@ -52,7 +52,7 @@ class Stage:
     def settle(self) -> None:
         """Until every running query has taken in what there is."""
         for query in self._db.queries():
-            if query.status == "running":
+            if query.status in ("running", "starting"):
                 self._wait(query.name)
 
     def _wait(self, query: str) -> None:
