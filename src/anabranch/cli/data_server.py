@@ -17,6 +17,7 @@ from anabranch.cli.output import RowPrinter, mode_of
 from anabranch.cli.running import interrupts_noted
 from anabranch.cli.terminal import plural
 from anabranch.dataspace.collection import Collection
+from anabranch.dataspace.gate import Limits
 from anabranch.dataspace.security import Security, is_loopback, read_secret, read_token
 from anabranch.dataspace.server import DataServer
 from anabranch.errors import SetupError
@@ -29,14 +30,24 @@ def run(args: argparse.Namespace) -> int:
     collection = Collection(args.path, _keys(args.keys), args.cache)
     try:
         with interrupts_noted() as asked, _ended_by_term():
-            server = DataServer(collection, args.host, args.port, security, insecure=args.insecure)
+            server = DataServer(
+                collection,
+                args.host,
+                args.port,
+                security,
+                insecure=args.insecure,
+                most_streams=args.most_streams,
+                most_following=args.most_following,
+                stall_seconds=args.stall,
+                limits=Limits(most_connections=args.most_connections),
+            )
             try:
                 _say(server, collection, security, args)
                 asked.wait()
             finally:
                 if not server.close():
                     collection.close()
-                    os._exit(0)  # Flight waits for clients that have stopped listening; nobody waits for us
+                    os._exit(0)  # nobody waits for what Flight still waits for
     finally:
         collection.close()
     return 0

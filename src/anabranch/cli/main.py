@@ -76,6 +76,21 @@ def _data_server_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--insecure", action="store_true", help="without a token, listen on other addresses than this machine's"
     )
+    for what, default in (("streams", 64), ("following", 64), ("connections", 256)):
+        parser.add_argument(
+            f"--most-{what}",
+            type=_positive,
+            default=default,
+            metavar="N",
+            help=f"at once; half for one client ({default})",
+        )
+    parser.add_argument(
+        "--stall",
+        type=_positive_float,
+        default=60.0,
+        metavar="SECONDS",
+        help="until one who reads nothing is cut off (60)",
+    )
     parser.add_argument(
         "--cache", metavar="DIR", help="where decoded files are kept while it runs (the temporary directory)"
     )

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 _LOOK_SECONDS = 0.25
+_BUSY = ("DATA_SERVER_BUSY", "TOO_MANY_STREAMS_OPEN")
+"""Errors that pass when others, or we, have read what they asked for."""
 
 
 class Patience:
@@ -37,7 +39,7 @@ class Patience:
     def bear(self, problem: BaseException) -> None:
         """Wait a little and return to try again, or raise."""
         known = known_error(problem)
-        if known is not None and known.name != "DATA_SERVER_BUSY":
+        if known is not None and known.name not in _BUSY:
             raise known from None
         url, said = self._client.url, (str(problem).splitlines() or [""])[0][:200]
         if isinstance(problem, flight.FlightUnauthenticatedError):

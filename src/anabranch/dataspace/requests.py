@@ -153,7 +153,18 @@ def nothing_else(fields: dict[str, Any]) -> None:
     _nothing_else(fields)
 
 
+def refuse_empty(what: str) -> NoReturn:
+    """An error for a request that has nothing in it: the gate has taken out what was too large."""
+    raise DataError(
+        "REQUEST_TOO_LARGE",
+        f"{what} is empty, or had more than {MOST_BYTES} bytes or was compressed",
+        hint="ask in several parts, without compression",
+    )
+
+
 def _object(data: bytes, what: str) -> dict[str, Any]:
+    if not data:
+        refuse_empty(what)
     if len(data) > MOST_BYTES:
         raise DataError(
             "REQUEST_TOO_LARGE", f"{what} has {len(data)} bytes, {MOST_BYTES} are allowed", hint="ask in several parts"

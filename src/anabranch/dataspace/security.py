@@ -80,18 +80,20 @@ def read_secret(path: str, what: str) -> bytes:
         raise SetupError("FILE_NOT_FOUND", f"the {what} file {path} cannot be read", detail=problem.strerror) from None
 
 
+def is_authorized(value: str, token: str) -> bool:
+    """Whether an authorization header shows the token."""
+    return value.lower().startswith(_SCHEME) and hmac.compare_digest(value[len(_SCHEME) :].encode(), token.encode())
+
+
 class TokenGate(flight.ServerMiddlewareFactory):  # type: ignore[misc]
     """Lets calls with the right token pass."""
 
     def __init__(self, token: str) -> None:
-        self._token = token.encode()
+        self._token = token
 
     def start_call(self, info: Any, headers: Mapping[str, list[str]]) -> None:
         for name, values in headers.items():
-            for value in values if name.lower() == "authorization" else ():
-                if value.lower().startswith(_SCHEME) and hmac.compare_digest(
-                    value[len(_SCHEME) :].encode(), self._token
-                ):
-                    return
+            if name.lower() == "authorization" and any(is_authorized(value, self._token) for value in values):
+                return
         problem = AnabranchError("TOKEN_WRONG", "the data server wants a token, and got none or another one")
         raise flight.FlightUnauthenticatedError(problem.render())

@@ -1,13 +1,14 @@
 """A data server on Arrow Flight: lists data sets, streams them in blocks, and answers range queries.
 
-It is what M. Mazzucco et al. (2002, §5) call a DSTP server. Rows go from mapped Arrow files to the
-socket without being copied by us. Any number of requests run at once, up to a limit, each a call of
-Flight's; whatever a client sends is checked in `requests` first.
+It is what M. Mazzucco et al. (2002, §5) call a DSTP server. Rows go from mapped Arrow files to
+Flight without being copied by us. Any number of requests run at once, up to a limit, each a call of
+Flight's. Before it stands the `gate`, which looks at how much a client sends; what it sends is checked in `requests`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import threading
 import time
@@ -24,8 +25,10 @@ from anabranch.dataspace.collection import Collection
 from anabranch.dataspace.columns import QUERY, ROW
 from anabranch.dataspace.data_set import DataSet
 from anabranch.dataspace.failures import answering, answering_each
+from anabranch.dataspace.gate import Gate, Limits
+from anabranch.dataspace.open_streams import OpenStreams
 from anabranch.dataspace.requests import Ranges, Scan
-from anabranch.dataspace.security import Security, TokenGate
+from anabranch.dataspace.security import Security, TokenGate, is_authorized
 from anabranch.errors import AnabranchError, DataError, SetupError, StreamError, did_you_mean
 
 _POLL_SECONDS = 0.02
@@ -35,7 +38,10 @@ _CUBES_AT_ONCE = 256
 _ROWS_AT_ONCE = 1 << 22
 """Row numbers that are looked up before their rows are sent."""
 _END_SECONDS = 5.0
+_LOOK_SECONDS = 1.0
 MOST_STREAMS = 64
+MOST_FOLLOWING = 64
+STALL_SECONDS = 60.0
 
 Answer = Iterator[tuple[pa.RecordBatch, pa.Buffer | None]]
 
@@ -52,22 +58,26 @@ class DataServer(flight.FlightServerBase):  # type: ignore[misc]
         *,
         insecure: bool = False,
         most_streams: int = MOST_STREAMS,
+        most_following: int = MOST_FOLLOWING,
+        stall_seconds: float = STALL_SECONDS,
+        limits: Limits | None = None,
     ) -> None:
         security = security or Security()
         security.check_address(host, insecure=insecure)
         self._collection = collection
-        self._streams = threading.BoundedSemaphore(most_streams)
+        self._streams = OpenStreams(most_streams, most_following, stall_seconds)
         self._closed = threading.Event()
         self._host = host
-        tls = bool(security.certificate and security.key)
-        self._scheme = "grpc+tls" if tls else "grpc"
-        bound = f"[{host}]" if ":" in host and not host.startswith("[") else host
+        token = security.token
+        certificate = (security.certificate, security.key) if security.certificate and security.key else None
+        self._scheme = "grpc+tls" if certificate else "grpc"
+        knows = functools.partial(is_authorized, token=token) if token else None
         try:
-            super().__init__(
-                f"{self._scheme}://{bound}:{port}",
-                tls_certificates=[(security.certificate, security.key)] if tls else None,
-                middleware={"token": TokenGate(security.token)} if security.token else None,
-            )
+            self._gate = Gate(host, port, limits or Limits(), knows, certificate)
+            with contextlib.ExitStack() as undo:
+                undo.callback(self._gate.close)
+                super().__init__(self._gate.server_url, middleware={"token": TokenGate(token)} if token else None)
+                undo.pop_all()
         except (pa.ArrowException, OSError) as problem:
             said = str(problem).splitlines()
             raise SetupError(
@@ -76,6 +86,13 @@ class DataServer(flight.FlightServerBase):  # type: ignore[misc]
                 detail=said[0][:200] if said else None,
                 hint="another process may have the port; --port 0 takes a free one",
             ) from None
+        self._gate.open()
+        threading.Thread(target=self._look_after, name="anabranch-look-after", daemon=True).start()
+
+    @property
+    def port(self) -> int:
+        """Where clients connect."""
+        return self._gate.port
 
     @property
     def url(self) -> str:
@@ -84,13 +101,21 @@ class DataServer(flight.FlightServerBase):  # type: ignore[misc]
         return f"{self._scheme}://{host}:{self.port}"
 
     def close(self) -> bool:
-        """End all streams and the server; False if a client that takes nothing holds it up."""
+        """End all streams and the server; False if something holds it up."""
         self._closed.set()
+        self._gate.close_listener()
         ending = threading.Thread(target=self.shutdown, daemon=True)
         ending.start()
+        ending.join(_END_SECONDS)  # clients are told that it ends
+        self._gate.close()  # those that do not listen are not waited for
         ending.join(_END_SECONDS)
         self._collection.close()
         return not ending.is_alive()
+
+    def _look_after(self) -> None:
+        while not self._closed.wait(_LOOK_SECONDS):
+            self._gate.close_overdue()
+            self._streams.close_stalled()
 
     # -- what there is -----------------------------------------------------------------------
 
@@ -108,6 +133,8 @@ class DataServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def _described(self, descriptor: flight.FlightDescriptor) -> DataSet:
         path = descriptor.path or []
+        if descriptor.descriptor_type == flight.DescriptorType.UNKNOWN:
+            requests.refuse_empty("a descriptor")
         if descriptor.descriptor_type != flight.DescriptorType.PATH or len(path) != 1 or len(path[0]) > 4096:
             raise DataError("REQUEST_NOT_UNDERSTOOD", "a descriptor is a path of one part, the data set's name")
         return self._collection.get(path[0].decode("utf-8", "replace"))
@@ -132,6 +159,8 @@ class DataServer(flight.FlightServerBase):  # type: ignore[misc]
     @answering
     def do_action(self, context: Any, action: flight.Action) -> Iterator[bytes]:
         kind = action.type
+        if not kind:
+            requests.refuse_empty("an action")
         if kind not in _ACTIONS:
             raise DataError(
                 "REQUEST_NOT_UNDERSTOOD", f'there is no action "{kind[:80]}"', hint=did_you_mean(kind, _ACTIONS)
@@ -169,17 +198,11 @@ class DataServer(flight.FlightServerBase):  # type: ignore[misc]
             batches = self._found(data_set, request, columns, schema)
         else:
             batches = self._blocks(data_set, request, columns, schema, context)
-        return flight.GeneratorStream(schema, answering_each(self._one_of_many(batches)))
-
-    def _one_of_many(self, batches: Answer) -> Answer:
-        if not self._streams.acquire(blocking=False):
-            raise StreamError(
-                "DATA_SERVER_BUSY", "the data server has as many streams open as it may", hint="try again later"
-            )
-        try:
-            yield from batches
-        finally:
-            self._streams.release()
+        connection = self._gate.connection_of(context.peer())
+        follows = isinstance(request, Scan) and request.follow
+        return flight.GeneratorStream(
+            schema, answering_each(self._streams.in_turn(batches, connection, follows=follows))
+        )
 
     def _blocks(self, data_set: DataSet, scan: Scan, columns: list[str], schema: pa.Schema, context: Any) -> Answer:
         """Rows from a position on; with `follow`, as they come."""
