@@ -297,6 +297,27 @@ REFUSED_AS_STANDING = [
         "query could not be repeated after a failure. Hint: use a column of the stream, such as its time",
     ),
     (
+        "SELECT id FROM packets WHERE ts > TIMESTAMP 'now'",
+        "FUNCTION_NOT_REPEATABLE (line 1, column 45) 'now' is another time each time it is read, so a standing "
+        "query could not be repeated after a failure. Hint: use a column of the stream, such as its time, or write "
+        "date and time",
+    ),
+    (
+        "SELECT id FROM packets WHERE ts > TIMESTAMP '2026-11-31 00:00:00'",
+        "LITERAL_INVALID (line 1, column 45) TIMESTAMP '2026-11-31 00:00:00' is no time that exists. Hint: write for "
+        "example TIMESTAMP '2026-11-16 16:00:00'",
+    ),
+    (
+        "SELECT id FROM packets WHERE date(ts) = DATE '2026-02-30'",
+        "LITERAL_INVALID (line 1, column 46) DATE '2026-02-30' is no date that exists. Hint: write for example "
+        "DATE '2026-11-16'",
+    ),
+    (
+        "SELECT TIME '10:00:00' AS t FROM packets",
+        "TYPE_NOT_SUPPORTED (line 1, column 13) there is no type TIME here. Hint: write TIMESTAMP '…' with a date, or "
+        "compare hour(…), minute(…) and second(…)",
+    ),
+    (
         "SELECT reflect('a', 'b') FROM packets",
         'FUNCTION_NOT_ALLOWED (line 1, column 8) function "reflect" cannot be used. Hint: did you mean "repeat"?',
     ),

@@ -25,6 +25,7 @@ from anabranch.spark.answers import Answers, arrow_schema, sealed
 from anabranch.spark.failures import explain_failure
 from anabranch.spark.options import FORMAT, ArchivedFiles, SourceOptions
 from anabranch.spark.question import Question
+from anabranch.spark.repeatable import check_repeatable
 from anabranch.spark.running import Running, Tries
 from anabranch.spark.session import Session
 from anabranch.spark.staging import clear, sweep, unseal
@@ -190,7 +191,9 @@ class Engine:
         view = f"{INPUT_VIEW}_{secrets.token_hex(8)}"  # others start at this moment, and all of them read INPUT_VIEW
         try:
             frame.createTempView(view)
-            return self._spark.sql(f"WITH {INPUT_VIEW} AS (SELECT * FROM {view}) {residual_sql}")
+            answer = self._spark.sql(f"WITH {INPUT_VIEW} AS (SELECT * FROM {view}) {residual_sql}")
+            check_repeatable(answer)
+            return answer
         except PySparkException as problem:
             raise explain_failure(problem) from problem
         finally:

@@ -14,6 +14,7 @@ from anabranch.operators.select import Select as SelectOperator
 from anabranch.schema import ARRIVAL_COLUMN, StreamSchema, sql_type
 from anabranch.sql.columns import Scope, column, conjuncts, joined, sql_of
 from anabranch.sql.safety import spark_text
+from anabranch.sql.time_texts import without_the_clock
 
 INPUT_VIEW = "__input"
 """The name under which Spark SQL sees what the operator delivers."""
@@ -96,7 +97,7 @@ def spark_rest(outputs: Sequence[Output], rest: list[exp.Expr]) -> str:
     condition = joined(rest)
     if condition is not None:
         residual = residual.where(condition)
-    return spark_text(residual)
+    return spark_text(without_the_clock(residual))
 
 
 def _outputs(scope: Scope, tree: exp.Select) -> list[Output]:

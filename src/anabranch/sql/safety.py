@@ -18,6 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from anabranch.errors import SqlError, did_you_mean
 from anabranch.expressions.reading import NUMBER
+from anabranch.sql.time_texts import check_time_texts
 from anabranch.sql.tokens import error_at, tokenize
 from anabranch.sql.tree import Select
 
@@ -106,6 +107,7 @@ def check_tree(select: Select, *, standing: bool) -> None:
             what = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).lower()
             raise select.error("NOT_IN_THE_LANGUAGE", f'a query cannot have "{what}"', node)
         _check_leaf(select, node)
+        check_time_texts(select, node, standing=standing)
         if isinstance(node, exp.Table):
             _check_table(select, node)
         elif isinstance(node, exp.Lateral):
