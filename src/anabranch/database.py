@@ -31,6 +31,7 @@ from anabranch.dataspace.opening import origin_of
 from anabranch.errors import AnabranchError, CatalogError, DataError, QueryError, StreamError
 from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.offset import MAX_TIME, Offset
+from anabranch.log.stamps import AHEAD_US
 from anabranch.log.stream import DATASPACE, INFO, StreamInfo
 from anabranch.operators.base import Inputs, Operator
 from anabranch.operators.history_join import HistoryJoin
@@ -97,7 +98,7 @@ class Database:
         self._histories: dict[str, tuple[int | None, Reader | None]] = {}
         self.archives = Archives(self.catalog, self.settings, self._clock, self.run_here_or_in_spark, active=queries)
         self._idle = IdleWatch(self.settings["idle_timeout_seconds"])
-        self._time = Timekeeper(self.catalog, self._clock, self._known_query, self._open_writer)
+        self._time = Timekeeper(self.catalog, self.settings, self._clock, self._known_query, self._open_writer)
         self._closed = threading.Event()
         self._wake = threading.Event()
         threading.Thread(
@@ -173,6 +174,13 @@ class Database:
 
     def _open_writer(self, stream: str) -> StreamWriter | None:
         return self._writers.get(stream.lower())
+
+    def ahead_of_clock(self, info: StreamInfo) -> int:
+        """By how much (µs) a stream that should go with the clock is ahead of it, if that is worth telling."""
+        if not info.goes_with_the_clock:
+            return 0
+        ahead = StreamReader(self.catalog.stream_storage(info.name)).end().time - self._clock.now_us()
+        return ahead if ahead > AHEAD_US else 0
 
     def flush(self, stream: str) -> int:
         """Release the rows a stream holds back for its skew; later older ones are rejected."""
@@ -602,6 +610,7 @@ class Database:
                     "rows": end.row,
                     "bytes": reader.size(),
                     "newest_us": end.time if end.row else None,
+                    "ahead_us": self.ahead_of_clock(info),
                     "rejects": StreamReader(rejects).end().row if rejects.exists("stream.json") else 0,
                 }
             )
@@ -660,6 +669,7 @@ def _go_on(reference: weakref.ref[Database], closed: threading.Event, wake: thre
             looked = _time.monotonic()
             for writer in list(database._writers.values()):
                 _quietly(writer.release_if_idle)
+            _quietly(functools.partial(database._time.serve, list(database._writers.values())))
             _quietly(database._move_silent_streams)
             _quietly(database._take_over)
         del database

@@ -16,6 +16,7 @@ from anabranch.catalog.planning import plan_query, plan_question
 from anabranch.dataspace.opening import origin_of
 from anabranch.errors import AnabranchError, CatalogError, DataError
 from anabranch.log.reader import StreamReader
+from anabranch.log.stamps import length_of_time
 from anabranch.log.stream import DATASPACE, StreamInfo
 from anabranch.operators.archive_scan import ArchiveScan
 from anabranch.operators.base import Inputs, Operator
@@ -52,7 +53,9 @@ def create_stream(db: Database, statement: s.CreateStream) -> Result:
         return Result(message=f'stream "{statement.name}" created: {origin_of(info)}')
     schema = StreamSchema.of(statement.columns, statement.time)
     options = Settings.for_stream(statement.options)
-    info = StreamInfo(statement.name, schema, statement.skew_us, statement.retain_us, options=options)
+    info = StreamInfo(
+        statement.name, schema, statement.skew_us, statement.retain_us, options=options, idle_us=statement.idle_us
+    )
     db.catalog.create_stream(info)
     return Result(message=f'stream "{statement.name}" created')
 
@@ -216,12 +219,19 @@ def show_queries(db: Database, statement: s.ShowQueries) -> Result:
         stats = query.stats()
         parts = {part: stats[part]["rows"] for part in ("stream", "store", "scratch", "throw")}
         rows.append(
-            {"query": query.name, "status": query.status, "rows_in": stats["rows_in"], **parts, "sql": query.sql}
+            {
+                "query": query.name,
+                "status": query.status,
+                "rows_in": stats["rows_in"],
+                **parts,
+                "waits_for": stats["waits_for"] and stats["waits_for"]["stream"],
+                "sql": query.sql,
+            }
         )
     schema = pa.schema(
         [("query", pa.string()), ("status", pa.string())]
         + [(n, pa.int64()) for n in ("rows_in", "stream", "store", "scratch", "throw")]
-        + [("sql", pa.string())]
+        + [("waits_for", pa.string()), ("sql", pa.string())]
     )
     return Result(pa.Table.from_pylist(rows, schema=schema))
 
@@ -238,13 +248,21 @@ def describe(db: Database, statement: s.Describe) -> Result:
         if field.name == info.schema.time:
             note = "time"
             note += ", stamped on arrival" if info.schema.stamped_on_arrival and info.origin == "append" else ""
+            note += _ahead(db, info)
             note += f", skew {info.skew_us / 1e6:g} s allowed" if info.skew_us else ""
+            note += f", goes on after {info.idle_us / 1e6:g} s of silence" if info.idle_us is not None else ""
             note += f", kept {info.retain_us / 1e6:g} s" if info.retain_us else ""
             note += f", from {origin_of(info)}" if info.origin == DATASPACE else ""
         notes.append(note)
     return Result(
         pa.table({"column": info.schema.names, "type": [sql_type(f.type) for f in info.schema.arrow], "note": notes})
     )
+
+
+def _ahead(db: Database, info: StreamInfo) -> str:
+    """That a stream's time is ahead of the clock, where it should be the clock's."""
+    ahead = db.ahead_of_clock(info)
+    return f", {length_of_time(ahead)} ahead of the clock" if ahead else ""
 
 
 def create_archive(db: Database, statement: s.CreateArchive) -> Result:

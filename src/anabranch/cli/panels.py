@@ -38,8 +38,9 @@ def queries_table(queries: Iterable[Entry], width: int = WIDE) -> Table:
     """What each query does and what it holds: Stream, Store, Scratch and Throw."""
     drawn = _table("Queries", width)
     names = ["query", "status", "in/s", "Stream", "Store", "Scratch", "Throw", "batch", "behind"]
+    waits = any(each.get("waits_for") for each in queries)
     latency = any("latency" in each for each in queries)
-    _columns(drawn, *names, *(["latency"] if latency else []))
+    _columns(drawn, *names, *(["waits for"] if waits else []), *(["latency"] if latency else []))
     for each in queries:
         status = str(each.get("status", "?"))
         scratch = _part(each, "scratch")
@@ -53,6 +54,7 @@ def queries_table(queries: Iterable[Entry], width: int = WIDE) -> Table:
             count(_part(each, "throw")["rows"]),
             _or_dash(each.get("last_batch_ms"), lambda ms: f"{ms:.0f}ms"),
             count(each.get("behind_rows") or 0),
+            *([Text((each.get("waits_for") or {}).get("stream", ""))] if waits else []),
         ]
         drawn.add_row(*cells, *([_or_dash(each.get("latency"), lambda s: f"{s:.2f}s")] if latency else []))
     return drawn

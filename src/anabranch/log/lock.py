@@ -15,6 +15,7 @@ import json
 import os
 import secrets
 import socket
+import time
 from typing import Any
 
 from anabranch.clock import Clock
@@ -23,6 +24,7 @@ from anabranch.log.storage import Storage
 
 LOCK = "writer.lock"
 LEASE_US = 30_000_000
+_ATTEMPTS, _PAUSE = 6, 0.02
 BEING_WRITTEN = "STREAM_IS_BEING_WRITTEN"
 """The name of the error where another has the lock."""
 
@@ -45,6 +47,17 @@ def owner_of(storage: Storage, clock: Clock) -> dict[str, Any] | None:
     return None
 
 
+def _locked(handle: int) -> bool:
+    """Whether the lock could be had; a query that moves a silent stream on has it for a moment only."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError:
+            time.sleep(_PAUSE if attempt < _ATTEMPTS - 1 else 0)
+    return False
+
+
 class WriterLock:
     """The right to write one stream, from `take` until `release` or death."""
 
@@ -60,11 +73,9 @@ class WriterLock:
         """Become the writer, or say who is."""
         if self._storage.is_local:
             handle = self._storage.open_to_lock(LOCK)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            if not _locked(handle):
                 os.close(handle)
-                raise self._taken() from None
+                raise self._taken()
             self._handle = handle
             os.ftruncate(handle, 0)
             os.pwrite(handle, json.dumps(self._owner()).encode(), 0)

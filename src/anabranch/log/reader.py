@@ -15,7 +15,7 @@ from anabranch.errors import StreamError
 from anabranch.log import lost
 from anabranch.log.offset import MIN_TIME, Offset
 from anabranch.log.reached import reached
-from anabranch.log.segment import Segment, chain, open_segment
+from anabranch.log.segment import Segment, chain, open_segment, read_notes
 from anabranch.log.storage import Storage
 from anabranch.log.stream import INFO, StreamInfo
 from anabranch.log.writer import WATERMARK
@@ -114,6 +114,12 @@ class StreamReader:
         self.refresh()
         time = self._chain[-1].time_last if self._chain else MIN_TIME
         return Offset(self._end, max(time, beat["time"]) if beat else time)
+
+    def arrived(self) -> int | None:
+        """When, by the clock, the rows came that are the newest; None if it is not known."""
+        self.refresh()
+        found = read_notes(self._segments, self._chain[-1], self.info.name).get("arrived") if self._chain else None
+        return None if found is None else int(found)
 
     def first_row(self) -> int:
         """The number of the oldest row still kept."""

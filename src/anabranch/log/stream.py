@@ -32,6 +32,8 @@ class StreamInfo:
     origin: str = "append"
     """Where its rows come from: `append`, `dataspace`, or the standing query whose answer it is."""
     options: dict[str, str] = field(default_factory=dict, repr=False)
+    idle_us: int | None = None
+    """Silent this long, a stream with a time of its own goes on with the clock, where it is waited for."""
     id: str = field(default_factory=lambda: secrets.token_hex(6), compare=False, repr=False)
     """Differs from that of a dropped stream of the same name."""
 
@@ -60,6 +62,7 @@ class StreamInfo:
                 "retain_us": self.retain_us,
                 "origin": self.origin,
                 "options": self.options,
+                "idle_us": self.idle_us,
                 "id": self.id,
             },
         )

@@ -63,7 +63,7 @@ class StreamWriter:
     ) -> None:
         """`computed`: the rows are those of a standing query, which can give them again (`begin_again`)."""
         self.info = StreamInfo.load(storage)
-        self._storage = storage
+        self.storage = self._storage = storage
         self._settings = (settings or Settings()).but(**self.info.options)
         self._clock = clock or SystemClock()
         self._mutex = threading.RLock()
@@ -123,6 +123,7 @@ class StreamWriter:
             self._parts.insert(0, segment)
         self._open_since = self._clock.now_us()
         self._last_append = self._clock.now_us()
+        self._arrived: int | None = notes.get("arrived")
         mark = self._miss_the_end(found)
         self._held = self.info.schema.arrow.empty_table()
         self._arrival_newest: dict[str, int] = {}
@@ -164,6 +165,7 @@ class StreamWriter:
             "newest": self._order.newest,
             "released": self._order.released,
             "arrivals": self._next_arrival - 1,
+            "arrived": self._arrived,
             **({"positions": self._positions} if self._positions else {}),
             **({"held": self._held_arrivals()} if self.info.skew_us else {}),
         }
@@ -203,6 +205,7 @@ class StreamWriter:
         if rows.num_rows == 0:
             return self.next_row
         mark = {producer: batch} if producer is not None and batch is not None else {}
+        self._arrived = now
         try:
             if self.info.skew_us:
                 self._keep_arrival(rows, now, mark)
@@ -379,6 +382,7 @@ class StreamWriter:
 
     def _take_in(self, name: str, number: int, rows: pa.Table, now: int, mark: dict[str, int]) -> None:
         """Put the rows of an arrival in order, and release what nothing can overtake any more."""
+        self._arrived = now
         accepted = self._admit(rows, now, "arrivals", number)
         self._producers = {**self._producers, **mark}
         self._hold(name, accepted)
@@ -469,15 +473,16 @@ class StreamWriter:
             return self.next_row
 
     def release_if_idle(self) -> None:
-        """Release held rows of a stream that has been silent for longer than the setting allows."""
-        limit = self._settings["idle_release_seconds"]
+        """Release held rows of a stream that has been silent for longer than it or the setting allows."""
+        idle, limit = self.info.idle_us, self._settings["idle_release_seconds"]
         with self._mutex:
-            if (
-                limit
-                and not self._closed
-                and self._held.num_rows
-                and (self._clock.now_us() - self._last_append > limit * 1e6)
-            ):
+            silent = self._clock.now_us() - self._last_append
+            if self._closed or not self._held.num_rows:
+                return
+            if idle is not None:
+                if silent >= idle:
+                    self._release(self._order.newest + min(silent - self.info.skew_us, 0))
+            elif limit and silent > limit * 1e6:
                 self._release(self._order.newest)
 
     def advance(self, time: int, *, durable: bool = True) -> None:
@@ -506,6 +511,23 @@ class StreamWriter:
                 return False
             self._beat(now, durable=False)
             return True
+
+    def go_on_in_silence(self, at_least: int, opened: int | None = None) -> int | None:
+        """IDLE AFTER: time goes on with the clock if that brings it to `at_least`; else when it will, by the clock.
+
+        It goes on from the newest row, and from when that arrived; skew is still allowed for. A stream that never had
+        a row has no time to go on from: silent since it was `opened`, it goes where it is wanted.
+        """
+        with self._mutex:
+            self._check()
+            assert self.info.idle_us is not None
+            now, newest = self._clock.now_us(), self._order.newest
+            since = self._arrived if self._arrived is not None else opened if opened is not None else self._last_append
+            behind = 0 if newest == MIN_TIME else at_least - newest + self.info.skew_us
+            if now < since + max(self.info.idle_us, behind):
+                return since + max(self.info.idle_us, behind)
+            self.advance(at_least if newest == MIN_TIME else newest + (now - since) - self.info.skew_us)
+            return None
 
     # -- the end -----------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ it dropped. All four are measured.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -32,7 +33,7 @@ from anabranch.operators.window_changes import answering, newest_window
 from anabranch.operators.window_join import WindowJoin
 from anabranch.queries.progress import Progress
 from anabranch.queries.timekeeper import Timekeeper
-from anabranch.schema import StreamSchema
+from anabranch.schema import TIME_TYPE, StreamSchema
 from anabranch.settings import Settings
 from anabranch.spark.options import SourceOptions, ddl
 from anabranch.sql.plan import StandingPlan
@@ -43,6 +44,8 @@ if TYPE_CHECKING:  # importing pyspark takes a second; it is loaded with the eng
     from anabranch.spark.running import Running
 
 _PRODUCER = "query"
+_END_OF_TIME = 253_402_300_800_000_000
+"""The first time (µs) that has more than four digits in its year."""
 _LONGEST_AHEAD = 1 << 50
 """An answer is at most this much (µs) further in time than the streams it is made from."""
 _TAKEN_OVER_SECONDS = 15.0
@@ -332,7 +335,7 @@ class Query:
     def due(self) -> dict[str, int]:
         """Per stream, the time (µs) it must reach for more to be answered though no row comes."""
         done = self._counted().done()
-        if not done or self._dropped or not any(self._time.moves(name) for name in self.inputs):
+        if not done or self._dropped:
             return {}
         if self._due[0] != done:
             if not self._due_readers:
@@ -340,6 +343,22 @@ class Query:
             scratch = self._storage.child("scratch", self._info.id).address
             self._due = (done, self._plan.operator.due(done, Inputs(self._due_readers, scratch)))
         return self._due[1]
+
+    def waits_for(self) -> dict[str, Any] | None:
+        """The stream whose time must go on before the rows that were taken in are all answered; None if there is none.
+
+        Says until which time, what time the stream has come to, and since when (by the clock) no row came.
+        """
+        with contextlib.suppress(AnabranchError, OSError):
+            wanted = self._time.blocked(self)
+            if wanted is not None:
+                return {
+                    "stream": wanted.stream,
+                    "until": _moment(wanted.time),
+                    "reached": _moment(wanted.reached),
+                    "since": _moment(self._time.arrived(wanted.stream)),
+                }
+        return None
 
     def wanted_of_inputs(self, time: int) -> int | None:
         """The time its streams must reach for its answer to reach `time`; None if it has."""
@@ -356,8 +375,10 @@ class Query:
     # -- answers go out ----------------------------------------------------------------------------
 
     def wait(self, timeout: float | None = None) -> Query:
-        """Until everything appended before this call is in the answer.
+        """Until everything appended before this call is taken in, and answered as far as time has come.
 
+        Time is the clock where rows are stamped on arrival; where they bring their own, it is that of
+        the rows. What is not answered yet then waits for time to go on: `waits_for` says of which stream.
         Rows that a stream still holds back because older ones may come (ALLOW SKEW) are not yet
         part of it; `Database.flush` releases them.
         """
@@ -379,13 +400,21 @@ class Query:
                 raise QueryError(
                     "QUERY_IS_BEHIND",
                     f'query "{self.name}" did not catch up in {timeout:g} s',
-                    detail=f"{self._behind(target)} rows are still to come",
+                    detail=f"{self._behind(target)} rows are still to come{self._waiting()}",
                 )
             self._progress.wait_for(0.1)
         return self
 
     def _ends(self) -> dict[str, Offset]:
         return {name: self._catalog.open_stream(name).end() for name in self.inputs}
+
+    def _waiting(self) -> str:
+        waits = self.waits_for()
+        if waits is None:
+            return ""
+        silent = f", and has had no row since {waits['since']}" if waits["since"] else ""
+        stream, until, reached = waits["stream"], waits["until"], waits["reached"]
+        return f'; it waits for stream "{stream}" to reach {until}, which is at {reached}{silent}'
 
     def _has_more_by(self, now: int) -> bool:
         """Whether more is to be answered as of a time of the clock, though no row comes."""
@@ -471,6 +500,7 @@ class Query:
             "rows_per_second": counts.rows_per_second,
             "last_batch_ms": counts.last_batch_ms,
             "behind_rows": self._behind(target),
+            "waits_for": self.waits_for(),
             "completeness": {"last_batch": counts.completeness, "all": _ratio(counts.found, counts.expected)},
             **({"merge": Work(merges=counts.merges).report} if counts.merges else {}),
             "stream": {"rows": reader.end().row, "bytes": reader.size(), "why": "answers that stay true"},
@@ -514,6 +544,11 @@ class _Lost:
                 f'query "{self._query}" should run, but no process runs it',
                 hint="open the database with queries, or STOP QUERY it",
             )
+
+
+def _moment(time: int | None) -> str | None:
+    """A time as text, UTC; None where there is none."""
+    return None if time is None or abs(time) >= _END_OF_TIME else str(pa.scalar(time, TIME_TYPE).as_py())
 
 
 def _ratio(found: float, expected: float) -> float:

@@ -13,17 +13,26 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+from urllib.parse import quote
 
 from anabranch.catalog import Catalog
 from anabranch.clock import Clock
-from anabranch.errors import AnabranchError
+from anabranch.dataspace.opening import open_stream
+from anabranch.errors import AnabranchError, StreamError
 from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.claim import Claimer
-from anabranch.log.stream import INFO, StreamInfo
+from anabranch.log.lock import BEING_WRITTEN
+from anabranch.log.stream import DATASPACE, INFO, StreamInfo
+from anabranch.settings import Settings
+
+if TYPE_CHECKING:
+    from anabranch.dataspace.opening import Reader
 
 _AGAIN_US, _AGAIN_AT_MOST_US = 10_000, 1_000_000
 """When to try again where time was not moved as wanted: ever more rarely."""
+_WAITS = "waits"
+"""The folder of a stream where those who cannot move it themselves say what time they wait for."""
 
 
 class Waiting(Protocol):
@@ -57,11 +66,13 @@ class Timekeeper:
     def __init__(
         self,
         catalog: Catalog,
+        settings: Settings,
         clock: Clock,
         query_of: Callable[[str], Waiting | None],
         writer_of: Callable[[str], StreamWriter | None],
     ) -> None:
         self._catalog = catalog
+        self._settings = settings
         self._clock = clock
         self._query_of = query_of
         self._writer_of = writer_of
@@ -72,16 +83,22 @@ class Timekeeper:
         """Move time on for some queries; gives when, by the clock, there is something to do again (None: unknown)."""
         again: list[int] = []
         for query in queries:
+            if not self._moves_for(query):
+                continue
             with contextlib.suppress(AnabranchError, OSError):  # the query itself will say so
+                for name in query.inputs:
+                    self._stream(name).release()
                 again += [time for wanted in self.wanted(query) if (time := self._move(wanted, query)) is not None]
         return min(again, default=None)
 
     def pending(self, query: Waiting, now: int) -> bool:
         """Whether the query has more to answer as of the time `now` of the clock; moves time there."""
+        if not self._moves_for(query):
+            return False
+        self.keep([query])
         if not query.due() or not all(self._runs(name) for name in query.inputs):
             return False
         behind = [each for each in self.wanted(query) if each.reached < each.time]
-        self.keep([query])
         return all(self._stream(each.stream).comes_by(each.time, now) for each in behind)
 
     def wanted(self, query: Waiting) -> list[Wanted]:
@@ -90,8 +107,13 @@ class Timekeeper:
 
     def blocked(self, query: Waiting) -> Wanted | None:
         """The stream that has furthest to go until the query answers more, if time alone makes it."""
+        if any(self._stream(name).is_remote for name in query.inputs):
+            return None  # whoever just looks does not ask servers
         behind = [each for each in self.wanted(query) if each.reached < each.time]
         return max(behind, key=lambda each: each.time - each.reached, default=None)
+
+    def _moves_for(self, query: Waiting) -> bool:
+        return any(self.moves(name) for name in query.inputs)
 
     def moves(self, stream: str) -> bool:
         """Whether time can go on by itself for a stream, or for one that it is made from."""
@@ -103,6 +125,16 @@ class Timekeeper:
     def _upstream(self, stream: str) -> Waiting | None:
         """The query whose answer a stream is."""
         return self._query_of(stream) if self._stream(stream).is_an_answer else None
+
+    def arrived(self, stream: str) -> int | None:
+        """When the newest rows of a stream came."""
+        return self._stream(stream).arrived()
+
+    def serve(self, writers: Iterable[StreamWriter]) -> None:
+        """Move streams on that other processes wait for, and only their writer may move."""
+        for writer in writers:
+            if writer.info.idle_us is not None or (writer.info.goes_with_the_clock and not writer.storage.is_local):
+                _serve(writer)
 
     def _sources(self, stream: str, time: int) -> Iterator[Wanted]:
         upstream = self._upstream(stream)
@@ -132,7 +164,8 @@ class Timekeeper:
         with self._mutex:
             known = self._streams.get(name)
             if known is None or known.made != storage.made(INFO):
-                known = self._streams[name] = _opened(storage, self._clock, lambda: self._writer_of(name))
+                kind = _kind(StreamInfo.load(storage))
+                known = self._streams[name] = kind(storage, self._settings, self._clock, lambda: self._writer_of(name))
             return known
 
 
@@ -144,18 +177,33 @@ class _Stream:
         """Whether this process can move its time on."""
         return False
 
-    def __init__(self, storage: Storage, clock: Clock, writer: Callable[[], StreamWriter | None]) -> None:
+    def __init__(
+        self, storage: Storage, settings: Settings, clock: Clock, writer: Callable[[], StreamWriter | None]
+    ) -> None:
         self.made = storage.made(INFO)
-        self.is_an_answer = StreamInfo.load(storage).origin.startswith("query ")
+        origin = StreamInfo.load(storage).origin
+        self.is_an_answer = origin.startswith("query ")
+        self.is_remote = origin == DATASPACE
         self._storage = storage
+        self._settings = settings
         self._clock = clock
         self._writer = writer
-        self._reader: Any = None
+        self._reader: Reader | None = None
+
+    @property
+    def _log(self) -> Reader:
+        if self._reader is None:
+            self._reader = open_stream(self._storage)
+        return self._reader
 
     def reached(self) -> int:
-        if self._reader is None:
-            self._reader = StreamReader(self._storage)
-        return int(self._reader.end().time)
+        return self._log.end().time
+
+    def arrived(self) -> int | None:
+        return self._log.arrived() if isinstance(self._log, StreamReader) else None
+
+    def release(self) -> None:
+        """Let go of rows that it holds back though it is silent."""
 
     def comes_by(self, time: int, now: int) -> bool:
         """Whether it has moved, or can be moved, to a time once the clock has come to `now`."""
@@ -165,26 +213,40 @@ class _Stream:
         """Move it to a time if that has come; else when to try again, by the clock."""
         return None
 
+    def _leave_word(self, time: int, waiter: str) -> int:
+        """Let the process that writes the stream know; gives when to look again."""
+        with contextlib.suppress(StreamError, OSError):
+            waits = self._storage.child(_WAITS)
+            if (waits.read_json(quote(waiter, safe="")) or {}).get("time") != time:
+                waits.make()
+                waits.write_json(quote(waiter, safe=""), {"time": time}, durable=False)
+        return self._clock.now_us() + _AGAIN_AT_MOST_US
+
 
 class _Clocked(_Stream):
     """One whose rows we stamp."""
 
     @property
     def moves(self) -> bool:
-        return self._claimer.may if self._storage.is_local else self._writer() is not None
+        return self._claimer.may
 
-    def __init__(self, storage: Storage, clock: Clock, writer: Callable[[], StreamWriter | None]) -> None:
-        super().__init__(storage, clock, writer)
+    def __init__(
+        self, storage: Storage, settings: Settings, clock: Clock, writer: Callable[[], StreamWriter | None]
+    ) -> None:
+        super().__init__(storage, settings, clock, writer)
         self._claimer = Claimer(storage, clock)
         self._again = _AGAIN_US
 
     def comes_by(self, time: int, now: int) -> bool:
-        return self.moves and time <= now
+        mine = self._storage.is_local or self._writer() is not None
+        return mine and self._claimer.may and time <= now
 
     def move(self, time: int, waiter: str) -> int | None:
         now = self._clock.now_us()
         if self.reached() <= now < time:
             return time
+        if not self._storage.is_local and self._writer() is None:
+            return self._leave_word(time, waiter)
         if self._claim(time):
             self._again = _AGAIN_US
             return None
@@ -199,6 +261,61 @@ class _Clocked(_Stream):
         return writer is not None and writer.claim(time)
 
 
-def _opened(storage: Storage, clock: Clock, writer: Callable[[], StreamWriter | None]) -> _Stream:
-    kind = _Clocked if StreamInfo.load(storage).goes_with_the_clock else _Stream
-    return kind(storage, clock, writer)
+class _Idle(_Stream):
+    """One with a time of its own that goes on after a silence."""
+
+    def __init__(
+        self, storage: Storage, settings: Settings, clock: Clock, writer: Callable[[], StreamWriter | None]
+    ) -> None:
+        super().__init__(storage, settings, clock, writer)
+        self._opened = clock.now_us()
+        self._later = (0, 0)
+
+    @property
+    def moves(self) -> bool:
+        return True
+
+    def release(self) -> None:
+        writer = self._writer()
+        if writer is not None:
+            writer.release_if_idle()
+
+    def move(self, time: int, waiter: str) -> int | None:
+        tried, again = self._later
+        if time >= tried and self._clock.now_us() < again:
+            return again
+        found = self._moved(time, waiter)
+        self._later = (time, found or 0)
+        return found
+
+    def _moved(self, time: int, waiter: str) -> int | None:
+        writer = self._writer()
+        if writer is not None:
+            return writer.go_on_in_silence(time)
+        try:
+            writer = StreamWriter(self._storage, self._settings, self._clock)
+        except StreamError as problem:
+            if problem.name != BEING_WRITTEN:
+                raise
+            return self._leave_word(time, waiter)
+        try:  # nobody writes it: be the writer for a moment
+            return writer.go_on_in_silence(time, self._opened)
+        finally:
+            writer.close(release=False)
+
+
+def _kind(info: StreamInfo) -> type[_Stream]:
+    if info.goes_with_the_clock:
+        return _Clocked
+    return _Stream if info.idle_us is None else _Idle
+
+
+def _serve(writer: StreamWriter) -> None:
+    waits = writer.storage.child(_WAITS)
+    for name in waits.files():
+        wanted = (waits.read_json(name) or {}).get("time")
+        if isinstance(wanted, int):
+            again = writer.go_on_in_silence(wanted) if writer.info.idle_us is not None else not writer.claim(wanted)
+            if again:
+                continue
+        waits.delete(name)

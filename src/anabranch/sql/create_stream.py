@@ -76,20 +76,29 @@ def take_clauses(cursor: Cursor, stream: CreateStream, source_kinds: Collection[
             stream = dataclasses.replace(stream, skew_us=take_interval(cursor))
         elif once("retain", "RETAIN"):
             stream = dataclasses.replace(stream, retain_us=take_interval(cursor))
+        elif once("idle", "IDLE", "AFTER"):
+            stream = dataclasses.replace(stream, idle_us=take_interval(cursor))
         elif once("options", "OPTIONS"):
             stream = dataclasses.replace(stream, options=take_options(cursor))
         elif once("from", "FROM"):
             stream = dataclasses.replace(stream, kind=_take_kind(cursor, source_kinds))
         else:
-            cursor.fail("expected TIMESTAMP BY, ALLOW SKEW, RETAIN or OPTIONS")
+            cursor.fail("expected TIMESTAMP BY, ALLOW SKEW, RETAIN, IDLE AFTER or OPTIONS")
     if not stream.columns and stream.kind is None:
         cursor.fail("expected (column TYPE, …) or AS SELECT …")
-    for clause in ("skew", "retain"):
+    if "idle" in seen and stream.time is None and stream.kind is None:
+        cursor.index = seen["idle"]
+        raise cursor.error_here(
+            "NOT_IN_THE_LANGUAGE",
+            "a stream without TIMESTAMP BY does not take IDLE AFTER",
+            hint="its time is the clock, which goes on by itself; leave it out",
+        )
+    for clause in ("skew", "retain", "idle"):
         if stream.kind == DATASPACE and clause in seen:
             cursor.index = seen[clause]
             raise cursor.error_here(
                 "NOT_IN_THE_LANGUAGE",
-                "a stream from a dataspace takes neither ALLOW SKEW nor RETAIN",
+                "a stream from a dataspace takes neither ALLOW SKEW nor RETAIN nor IDLE AFTER",
                 hint="its rows are the server's; leave it out",
             )
     return stream

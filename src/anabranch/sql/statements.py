@@ -25,6 +25,7 @@ class CreateStream(Statement):
     time: str | None = None
     skew_us: int = 0
     retain_us: int | None = None
+    idle_us: int | None = None
     kind: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     if_not_exists: bool = False

@@ -69,10 +69,9 @@ class SparklessDatabase(Database):
 
     def catch_up(self) -> None:
         """Run all queries until none has anything left to take in, and none waits for time that has come."""
-        self._local.catch_up()
         now = self._clock.now_us()
-        while any(self._time.pending(query, now) for query in self.queries() if query.runs_here):
-            self._local.catch_up()
+        while self._local.catch_up() | any(self._time.pending(q, now) for q in self.queries() if q.runs_here):
+            pass
 
 
 class LocalEngine:
@@ -84,11 +83,15 @@ class LocalEngine:
         self._unkindness = unkindness
         self._running: list[LocalRunning] = []
 
-    def catch_up(self) -> None:
-        moved = True
-        while moved:
+    def catch_up(self) -> bool:
+        """Run all queries as far as their streams go; gives whether there was anything."""
+        steps = -1
+        total = 0
+        while steps:
             self._running = [r for r in self._running if r.alive]
-            moved = sum(running.step() for running in self._running) > 0
+            steps = sum(running.step() for running in self._running)
+            total += steps
+        return total > 0
 
     def run(
         self,
