@@ -42,7 +42,8 @@ def test_query_says_for_which_stream_it_waits_and_since_when(db: SparklessDataba
     assert query.waits_for() == query.stats()["waits_for"] == wanted
     assert query.wait(1).table().num_rows == 0
     assert dict(zip(*db.sql("DESCRIBE QUERY q1").table().to_pydict().values(), strict=True))["waits_for.stream"] == "b"
-    db.advance("b", clock.now_us() + 1)
+    clock.advance(1)
+    db.advance("b", clock.now_us())
     db.catch_up()
     assert query.table().column("x").to_pylist() == [1]
     assert query.waits_for() is None
@@ -173,3 +174,22 @@ def test_clock_that_was_ahead_is_told(db: SparklessDatabase, clock: ManualClock)
     assert db.overview()["streams"][0]["ahead_us"] == 86_380_000_000
     db.append("l", [{"x": 2}])
     assert (db.reader("l").end().row, db.catalog.stream_storage("l").exists("rejects")) == (2, False)
+
+
+def test_explain_says_what_brings_time(db: SparklessDatabase) -> None:
+    db.sql("CREATE STREAM l (x INT); CREATE STREAM s (x INT, ts TIMESTAMP) TIMESTAMP BY ts")
+    db.sql(
+        "CREATE STREAM t (x INT, ts TIMESTAMP) TIMESTAMP BY ts "
+        "ALLOW SKEW INTERVAL 1 SECOND IDLE AFTER INTERVAL 5 SECONDS"
+    )
+
+    def delay(stream: str) -> str:
+        text = db.query(COUNT.format(stream)).explain()
+        return text[text.index("a row is in the answer") :].splitlines()[0]
+
+    assert delay("l") == "a row is in the answer at most 60 s after its time"
+    assert delay("s") == "a row is in the answer at most 60 s after its time, once a later row or a heartbeat has come"
+    assert delay("t") == (
+        "a row is in the answer at most 61 s after its time, of which 1 s are for late rows, "
+        "once a later row or a heartbeat has come, or 5 s of silence are over"
+    )

@@ -31,7 +31,6 @@ from anabranch.dataspace.opening import origin_of
 from anabranch.errors import AnabranchError, CatalogError, DataError, QueryError, StreamError
 from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.offset import MAX_TIME, Offset
-from anabranch.log.stamps import AHEAD_US
 from anabranch.log.stream import DATASPACE, INFO, StreamInfo
 from anabranch.operators.base import Inputs, Operator
 from anabranch.operators.history_join import HistoryJoin
@@ -175,13 +174,6 @@ class Database:
     def _open_writer(self, stream: str) -> StreamWriter | None:
         return self._writers.get(stream.lower())
 
-    def ahead_of_clock(self, info: StreamInfo) -> int:
-        """By how much (µs) a stream that should go with the clock is ahead of it, if that is worth telling."""
-        if not info.goes_with_the_clock:
-            return 0
-        ahead = StreamReader(self.catalog.stream_storage(info.name)).end().time - self._clock.now_us()
-        return ahead if ahead > AHEAD_US else 0
-
     def flush(self, stream: str) -> int:
         """Release the rows a stream holds back for its skew; later older ones are rejected."""
         return self.writer(stream).flush()
@@ -201,7 +193,7 @@ class Database:
             )
         self.writer(stream).advance(time)
 
-    def keep_time(self, at_most: float = 0.0) -> float:
+    def _keep_time(self, at_most: float = 0.0) -> float:
         """Let time go on where this process's queries wait for it; gives the seconds until it may again, if fewer."""
         running = [query for query in list(self._queries.values()) if query.runs_here]
         again = self._time.keep(running)
@@ -610,7 +602,7 @@ class Database:
                     "rows": end.row,
                     "bytes": reader.size(),
                     "newest_us": end.time if end.row else None,
-                    "ahead_us": self.ahead_of_clock(info),
+                    "ahead_us": self.catalog.ahead_of_clock(info),
                     "rejects": StreamReader(rejects).end().row if rejects.exists("stream.json") else 0,
                 }
             )
@@ -664,7 +656,7 @@ def _go_on(reference: weakref.ref[Database], closed: threading.Event, wake: thre
         wake.clear()
         pause = _EVERY
         with contextlib.suppress(Exception):  # it may be tried again, and must not end the thread
-            pause = database.keep_time(_EVERY)
+            pause = database._keep_time(_EVERY)
         if _time.monotonic() - looked >= _EVERY:
             looked = _time.monotonic()
             for writer in list(database._writers.values()):

@@ -261,7 +261,7 @@ def describe(db: Database, statement: s.Describe) -> Result:
 
 def _ahead(db: Database, info: StreamInfo) -> str:
     """That a stream's time is ahead of the clock, where it should be the clock's."""
-    ahead = db.ahead_of_clock(info)
+    ahead = db.catalog.ahead_of_clock(info)
     return f", {length_of_time(ahead)} ahead of the clock" if ahead else ""
 
 

@@ -27,6 +27,7 @@ from anabranch.dataspace.opening import end_of, open_stream
 from anabranch.errors import CatalogError, StreamError, did_you_mean
 from anabranch.log.lock import BEING_WRITTEN, WriterLock
 from anabranch.log.offset import Offset
+from anabranch.log.stamps import AHEAD_US
 from anabranch.log.storage import Storage, encoded_name
 from anabranch.log.stream import INFO, StreamInfo, rejects_info
 from anabranch.schema import StreamSchema, arrow_type
@@ -96,6 +97,13 @@ class Catalog:
     def open_stream(self, name: str, *, history: bool = False) -> Reader:
         """A reader of a stream wherever its rows are; with `history` also those that only archives hold."""
         return open_stream(self.stream_storage(name), self.access, history=history)
+
+    def ahead_of_clock(self, info: StreamInfo) -> int:
+        """By how much (µs) a stream that should go with the clock is ahead of it, if that is worth telling; else 0."""
+        if not info.goes_with_the_clock:
+            return 0
+        ahead = self.open_stream(info.name).end().time - self._clock.now_us()
+        return ahead if ahead > AHEAD_US else 0
 
     def end_of(self, name: str) -> Offset | None:
         """How far a stream has come, for a look at it: None if its rows are on a server that is away."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from anabranch.kernels.values import integers, one_array
+from anabranch.log.stream import StreamInfo
 from anabranch.operators.base import Inputs, LogReader
 from anabranch.operators.window_values import APPROXIMATE_BITS, Hints, Question, chosen
 from anabranch.windows.cost import estimated_distinct
@@ -94,7 +95,19 @@ def explain_delay(unit: str, slide: int, streams: Sequence[str], inputs: Inputs 
         return {"answer_delay": f"a row is in the answer once up to {slide} rows have come after it"}
     skew = 0 if inputs is None else max(inputs.readers[name].skew_us for name in streams)
     allowed = f", of which {skew / 1e6:g} s are for late rows" if skew else ""
-    return {"answer_delay": f"a row is in the answer at most {(slide + skew) / 1e6:g} s after its time{allowed}"}
+    told = f"a row is in the answer at most {(slide + skew) / 1e6:g} s after its time{allowed}"
+    return {"answer_delay": told + _what_brings_time([inputs.readers[name] for name in streams] if inputs else [])}
+
+
+def _what_brings_time(readers: Sequence[LogReader]) -> str:
+    """What must happen besides for time to go on; nothing where it is the clock's."""
+    infos = [info for reader in readers if isinstance(info := getattr(reader, "info", None), StreamInfo)]
+    own = [info for info in infos if not info.goes_with_the_clock]
+    if not own:
+        return ""
+    silent = [info.idle_us for info in own if info.idle_us is not None]
+    idle = f", or {max(silent) / 1e6:g} s of silence are over" if len(silent) == len(own) else ""
+    return f", once a later row or a heartbeat has come{idle}"
 
 
 def measure(unit: str, length: int) -> str:

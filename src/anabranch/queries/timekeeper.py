@@ -13,12 +13,12 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import quote
 
-from anabranch.catalog import Catalog
+from anabranch.catalog import QUERY_ORIGIN, Catalog
 from anabranch.clock import Clock
-from anabranch.dataspace.opening import open_stream
 from anabranch.errors import AnabranchError, StreamError
 from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.claim import Claimer
@@ -164,9 +164,27 @@ class Timekeeper:
         with self._mutex:
             known = self._streams.get(name)
             if known is None or known.made != storage.made(INFO):
-                kind = _kind(StreamInfo.load(storage))
-                known = self._streams[name] = kind(storage, self._settings, self._clock, lambda: self._writer_of(name))
+                place = _Place(
+                    storage,
+                    self._settings,
+                    self._clock,
+                    lambda: self._writer_of(name),
+                    lambda: self._catalog.open_stream(name),
+                )
+                known = self._streams[name] = _kind(StreamInfo.load(storage))(place)
             return known
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a stream lies, and how it is written and read."""
+
+    storage: Storage
+    settings: Settings
+    clock: Clock
+    writer: Callable[[], StreamWriter | None]
+    """Its writer, if this process has it."""
+    reader: Callable[[], Reader]
 
 
 class _Stream:
@@ -177,23 +195,20 @@ class _Stream:
         """Whether this process can move its time on."""
         return False
 
-    def __init__(
-        self, storage: Storage, settings: Settings, clock: Clock, writer: Callable[[], StreamWriter | None]
-    ) -> None:
-        self.made = storage.made(INFO)
-        origin = StreamInfo.load(storage).origin
-        self.is_an_answer = origin.startswith("query ")
-        self.is_remote = origin == DATASPACE
-        self._storage = storage
-        self._settings = settings
-        self._clock = clock
-        self._writer = writer
+    def __init__(self, place: _Place) -> None:
+        info = StreamInfo.load(place.storage)
+        self.made = place.storage.made(INFO)
+        self.is_an_answer = info.origin.startswith(QUERY_ORIGIN)
+        self.is_remote = info.origin == DATASPACE
+        self._place = place
+        self._storage = place.storage
+        self._clock = place.clock
         self._reader: Reader | None = None
 
     @property
     def _log(self) -> Reader:
         if self._reader is None:
-            self._reader = open_stream(self._storage)
+            self._reader = self._place.reader()
         return self._reader
 
     def reached(self) -> int:
@@ -230,22 +245,20 @@ class _Clocked(_Stream):
     def moves(self) -> bool:
         return self._claimer.may
 
-    def __init__(
-        self, storage: Storage, settings: Settings, clock: Clock, writer: Callable[[], StreamWriter | None]
-    ) -> None:
-        super().__init__(storage, settings, clock, writer)
-        self._claimer = Claimer(storage, clock)
+    def __init__(self, place: _Place) -> None:
+        super().__init__(place)
+        self._claimer = Claimer(place.storage, place.clock)
         self._again = _AGAIN_US
 
     def comes_by(self, time: int, now: int) -> bool:
-        mine = self._storage.is_local or self._writer() is not None
+        mine = self._storage.is_local or self._place.writer() is not None
         return mine and self._claimer.may and time <= now
 
     def move(self, time: int, waiter: str) -> int | None:
         now = self._clock.now_us()
         if self.reached() <= now < time:
             return time
-        if not self._storage.is_local and self._writer() is None:
+        if not self._storage.is_local and self._place.writer() is None:
             return self._leave_word(time, waiter)
         if self._claim(time):
             self._again = _AGAIN_US
@@ -257,18 +270,16 @@ class _Clocked(_Stream):
     def _claim(self, time: int) -> bool:
         if self._storage.is_local:
             return self._claimer.claim(time)
-        writer = self._writer()
+        writer = self._place.writer()
         return writer is not None and writer.claim(time)
 
 
 class _Idle(_Stream):
     """One with a time of its own that goes on after a silence."""
 
-    def __init__(
-        self, storage: Storage, settings: Settings, clock: Clock, writer: Callable[[], StreamWriter | None]
-    ) -> None:
-        super().__init__(storage, settings, clock, writer)
-        self._opened = clock.now_us()
+    def __init__(self, place: _Place) -> None:
+        super().__init__(place)
+        self._opened = place.clock.now_us()
         self._later = (0, 0)
 
     @property
@@ -276,7 +287,7 @@ class _Idle(_Stream):
         return True
 
     def release(self) -> None:
-        writer = self._writer()
+        writer = self._place.writer()
         if writer is not None:
             writer.release_if_idle()
 
@@ -289,11 +300,11 @@ class _Idle(_Stream):
         return found
 
     def _moved(self, time: int, waiter: str) -> int | None:
-        writer = self._writer()
+        writer = self._place.writer()
         if writer is not None:
             return writer.go_on_in_silence(time)
         try:
-            writer = StreamWriter(self._storage, self._settings, self._clock)
+            writer = StreamWriter(self._storage, self._place.settings, self._clock)
         except StreamError as problem:
             if problem.name != BEING_WRITTEN:
                 raise

@@ -220,7 +220,7 @@ STATEMENTS: tuple[Syntax, ...] = (
     Syntax(
         "CREATE STREAM",
         "CREATE STREAM [IF NOT EXISTS] name (column TYPE, …) [FROM dataspace] [TIMESTAMP BY column] "
-        "[ALLOW SKEW INTERVAL …] [RETAIN INTERVAL …] [OPTIONS (key 'value', …)]",
+        "[ALLOW SKEW INTERVAL …] [RETAIN INTERVAL …] [IDLE AFTER INTERVAL …] [OPTIONS (key 'value', …)]",
         "declares a stream; without TIMESTAMP BY its rows are stamped on arrival",
         CreateStream,
     ),
