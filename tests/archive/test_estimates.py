@@ -530,7 +530,7 @@ def test_counts_of_groups_of_which_a_row_or_two_were_seen_by_chance(size: int, f
 @pytest.mark.parametrize("usual", [0.0, 5.0, 0.1])
 @pytest.mark.parametrize("grouped", [False, True])
 def test_values_that_are_all_the_same_have_no_bounds(usual: float, grouped: bool) -> None:
-    """Rare values are in few samples; those without them do not know that there are any."""
+    """Rare values are in few samples; those without them do not know that there are any, those with one not of more."""
     rows, trials = 100_000, 60
     values, group = np.full(rows, usual), np.arange(rows) % 2
     values[::1000] = 50_000.0
@@ -543,10 +543,10 @@ def test_values_that_are_all_the_same_have_no_bounds(usual: float, grouped: bool
         found = estimates(sums, functions)
         mine = group == 0 if grouped else group >= 0
         for (_, low, high), truth in zip(found.columns, (values[mine].sum(), values[mine].mean()), strict=True):
-            assert (low[0].as_py() is None) == bool(np.all(values[at][mine[at]] == usual))
+            assert (low[0].as_py() is None) == bool(np.sum(values[at][mine[at]] != usual) < 2)
             without += low[0].as_py() is None
             held += low[0].as_py() is not None and low[0].as_py() <= truth <= high[0].as_py()
-    assert 0.25 < without / (2 * trials) < 0.5
+    assert 0.5 < without / (2 * trials) < 0.9
     assert held >= 0.9 * (2 * trials - without)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.archive.declaration import ROW, ArchiveInfo
+from anabranch.archive.facts import Aside, Ranges, united
 from anabranch.archive.files import RunFile, by_number, table_schema
 from anabranch.archive.layouts import COPY, PRIMARY, Choice, Layout, layout_of
 from anabranch.archive.marks import mark
@@ -28,6 +29,8 @@ from anabranch.log.storage import Storage
 
 _LOOKS = 4
 """How often rows are looked for whose files went away."""
+_KEPT_ASIDE = 256
+"""Runs of which rows that lie far out are held."""
 _KEPT_RUNS = 6
 """Runs, or what is kept of them, that were just put in order: a scan in slices comes back to them."""
 
@@ -60,6 +63,7 @@ class ArchiveReader:
         self._layout: Layout = layout_of(info, time_column, storage)
         self._mutex = threading.RLock()
         self._parts: OrderedDict[tuple[str, str, tuple[str, ...], str | None], _Part] = OrderedDict()
+        self._aside: OrderedDict[tuple[str, str, tuple[str, ...]], Aside] = OrderedDict()
         self.refresh()
 
     @property
@@ -228,6 +232,49 @@ class ArchiveReader:
             self._mark(runs, taken, keep)
         schema = pa.schema([self._schema.field(name) for name in (ROW, *columns)])
         return pa.concat_tables([part.select(schema.names) for part in parts]) if parts else schema.empty_table()
+
+    def aside(self, start: int, end: int, columns: Sequence[str], keep: float, by: str | None = None) -> Aside:
+        """Of the rows start ≤ n < end those that lie far out, and the ranges of the others.
+
+        `keep` and `by` are those of the read it is for, which has the same files open.
+        """
+        for _ in range(_LOOKS):
+            try:
+                return self._all_aside(start, end, columns, keep, by)
+            except FileNotFoundError:
+                self.refresh()
+        return self._all_aside(start, end, columns, keep, by)
+
+    def _all_aside(self, start: int, end: int, columns: Sequence[str], keep: float, by: str | None) -> Aside:
+        tables: list[pa.Table] = []
+        ranges: list[Ranges] = []
+        for run in self._covering(start, end):
+            found = self._aside_of(self._choose(run, keep, by), columns)
+            ranges.append(found.ranges)
+            rows = found.rows
+            if start > run.first or end < run.end:
+                numbers = integers(rows.column(ROW))
+                rows = rows.filter(pa.array((numbers >= start) & (numbers < end)))
+            tables.append(rows)
+        schema = pa.schema([self._schema.field(name) for name in (ROW, *columns)])
+        return Aside(pa.concat_tables(tables) if tables else schema.empty_table(), united(columns, ranges))
+
+    def _aside_of(self, choice: Choice, columns: Sequence[str]) -> Aside:
+        key = (choice.table, choice.run.path, tuple(columns))
+        with self._mutex:
+            found = self._aside.get(key)
+            if found is not None:
+                self._aside.move_to_end(key)
+                return found
+        file = RunFile(self.storage.child(choice.table), choice.run)
+        rows = file.read(file.apart(), [ROW, *columns], self._schema)
+        found = Aside(rows, file.ranges(columns))
+        with self._mutex:
+            self.bytes_read += file.bytes_read
+            self._aside[key] = found
+            if len(self._aside) > _KEPT_ASIDE:
+                self._aside.popitem(last=False)
+        return found
 
     def _choose(self, run: Run, keep: float, by: str | None) -> Choice:
         if keep <= 0:

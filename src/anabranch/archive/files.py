@@ -17,12 +17,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.archive.declaration import ROW
+from anabranch.archive.facts import ANYTHING, NOTHING, Ranges, from_text, to_text
 from anabranch.archive.runs import Run, run_name
 from anabranch.archive.table import Written, statistics
 from anabranch.kernels.values import integers
 from anabranch.log.storage import Storage
 
 _BLOCKS = b"anabranch.blocks"
+_RANGES = b"anabranch.ranges"
+APART = -1
+"""The number of the block with rows that lie far out: it is below all, so that every read of blocks has it."""
 _KEPT_FOOTERS = 4096
 
 
@@ -46,12 +50,18 @@ def write_run(
     time_column: str,
     compression: str,
     in_order: bool,
+    ranges: Ranges,
 ) -> Written:
-    """Write rows, cut into the blocks numbered `numbers` of `of`, as row groups of one file."""
+    """Write rows, cut into the blocks numbered `numbers` of `of`, as row groups of one file.
+
+    `ranges` are those of all rows that are not in the block `APART`.
+    """
     schema = all_rows.schema
     times = all_rows.column(time_column)
     low, high = (times[0].value, times[-1].value) if all_rows.num_rows else (0, 0)
-    metadata = {} if len(numbers) == of else {_BLOCKS: json.dumps(list(numbers)).encode()}
+    metadata = {_RANGES: to_text(ranges)}
+    if list(numbers) != list(range(of)):
+        metadata[_BLOCKS] = json.dumps(list(numbers)).encode()
     schema = schema.with_metadata(metadata)
 
     def write(sink: Any) -> None:
@@ -157,6 +167,18 @@ class RunFile:
         if named is None:
             return list(range(min(blocks, metadata.num_row_groups)))
         return [group for group, number in enumerate(json.loads(named)) if number < blocks]
+
+    def apart(self) -> list[int]:
+        """The row group of rows that lie far out, if there is one."""
+        return self.groups(APART + 1)
+
+    def ranges(self, columns: Sequence[str]) -> Ranges:
+        """Between which values the other rows lie: nothing is known of files that do not say so."""
+        said = (self._file.metadata.metadata or {}).get(_RANGES)
+        known = {} if said is None else from_text(said)
+        there = set(self._file.schema_arrow.names)
+        # A column that is younger than the file has no values in it.
+        return {name: known.get(name, ANYTHING) if name in there else NOTHING for name in columns}
 
     def read(self, groups: Sequence[int], columns: Sequence[str], schema: pa.Schema) -> pa.Table:
         """Those columns of the row groups; columns that are younger than the file are NULL."""

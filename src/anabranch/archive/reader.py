@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from anabranch.archive.archived import ArchiveReader
 from anabranch.archive.declaration import ARCHIVES, INFO, ROW, WINDOWED, archives_of
+from anabranch.archive.estimation.strata import STRATUM
+from anabranch.archive.facts import Aside, aside_of, united
 from anabranch.errors import CatalogError, StreamError, did_you_mean
 from anabranch.kernels.sampling import kept, key_lots, lots_between
 from anabranch.log.lost import Loss
@@ -203,6 +205,26 @@ class HistoryReader(StreamReader):
         if middle < end:
             parts.append(self._sample_of_log(middle, end, columns, keep, by))
         return pa.concat_tables(parts)
+
+    def aside(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> Aside:
+        """Of the rows start ≤ n < end those that lie far out, and the ranges of the others; for reads of estimates."""
+        archive = self._cheapest(start, end, columns, keep, by)
+        if archive is None:
+            return self._aside_of_log(start, end, self.first_row(), columns)
+        middle, before = min(max(start, archive.end), end), max(start, archive.first)
+        parts = [archive.aside(before, middle, columns, keep, by)] if before < middle else []
+        if start < before:
+            parts.insert(0, self._aside_of_log(start, min(before, end), self.first_row(), columns))
+        if middle < end:
+            parts.append(self._aside_of_log(middle, end, archive.end, columns))
+        return Aside(pa.concat_tables([each.rows for each in parts]), united(columns, [each.ranges for each in parts]))
+
+    def _aside_of_log(self, start: int, end: int, first: int, columns: list[str]) -> Aside:
+        """Facts of rows that are in no run are those of strata: whichever rows of one are read, they are the same."""
+        low = max(start // STRATUM * STRATUM, first)
+        high = min(-(-end // STRATUM) * STRATUM, max(self.end().row, end))
+        rows = self.read(low, high, columns or [self.time_column])
+        return aside_of(rows, low, start, end, columns, STRATUM)
 
     def _cheapest(
         self, start: int, end: int, columns: Sequence[str], keep: float, by: str | None

@@ -18,8 +18,10 @@ Places = NDArray[np.int32]
 Width = type[np.int32] | type[np.int64]
 
 
-def deal(drawn: Lots, blocks: int) -> tuple[Places, Ints]:
+def deal(drawn: Lots, blocks: int, apart: Ints | None = None) -> tuple[Places, Ints]:
     """The place of each row among all, block by block and in order inside each, and where each block begins.
+
+    Rows at the places `apart` are a block of their own, before all others.
 
     >>> places, starts = deal(np.array([2**63, 0, 2**63 + 1, 2**64 - 1], np.uint64), 3)
     >>> places.tolist(), starts.tolist()
@@ -27,11 +29,13 @@ def deal(drawn: Lots, blocks: int) -> tuple[Places, Ints]:
     """
     places: Places
     starts: Ints
-    places, starts = _placed(frozen(blocks_of(drawn, blocks)), blocks)
+    places, starts = _placed(*_with_apart(blocks_of(drawn, blocks), blocks, apart))
     return places, starts
 
 
-def deal_numbers(first: int, count: int, seed: int, blocks: int) -> tuple[Places, Ints]:
+def deal_numbers(
+    first: int, count: int, seed: int, blocks: int, apart: Ints | None = None
+) -> tuple[Places, Ints]:
     """The same for `count` rows from number `first` on, by the lots that their numbers draw.
 
     >>> from anabranch.kernels.sampling import lots
@@ -42,8 +46,18 @@ def deal_numbers(first: int, count: int, seed: int, blocks: int) -> tuple[Places
     """
     places: Places
     starts: Ints
-    places, starts = _placed(frozen(_blocks_of_numbers(first, count, np.uint64(seed), np.uint64(blocks))), blocks)
+    dealt_to = _blocks_of_numbers(first, count, np.uint64(seed), np.uint64(blocks))
+    places, starts = _placed(*_with_apart(dealt_to, blocks, apart))
     return places, starts
+
+
+def _with_apart(block: NDArray[np.uint16], blocks: int, apart: Ints | None) -> tuple[NDArray[np.uint16], int]:
+    """The blocks numbered on by one, if some rows are a block before them."""
+    if apart is None or not len(apart):
+        return frozen(block), blocks
+    block = block + np.uint16(1)
+    block[apart] = 0
+    return frozen(block), blocks + 1
 
 
 def dealt(rows: pa.Table, places: Places) -> pa.Table:

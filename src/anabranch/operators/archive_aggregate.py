@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from anabranch.archive.estimation.packing import PACKED
-from anabranch.archive.estimation.sums import Sums, sums_of, together
+from anabranch.archive.estimation.sums import Sums, number_of, sums_of, together
+from anabranch.archive.facts import ANYTHING, Aside, Range, places_in
 from anabranch.archive.reducers import Spec, reducer_of
 from anabranch.kernels.hashing import hashes
 from anabranch.kernels.sampling import kept, key_lots, lots
@@ -116,18 +118,18 @@ class _Program:
 
     def sums(self, sample: Sample, log: HistoryLog) -> Sums:
         """The sums of one sample."""
-        rows = sample.rows
+        rows, far = self._with_aside(sample)
         if self.above > 0 and rows.num_rows:
             drawn = (
                 lots(one_array(rows.column("_row")).to_numpy(), log.seed)
                 if self.by is None
                 else key_lots(rows.column(self.by), log.seed)
             )
-            rows = rows.filter(pa.array(kept(drawn, 1.0, self.above)))
+            # What lies far out was all read before.
+            rows = rows.filter(pa.array(kept(drawn, 1.0, self.above) & ~far))
         # The same argument of several functions is computed once.
         arguments = {one.sql: one.evaluate(rows) for one in self.values if one is not None}
-        whole_keys = self.by is not None and any(key.is_column and key.columns[0] == self.by for key in self.keys)
-        return sums_of(
+        found = sums_of(
             rows,
             sample.start,
             sample.end,
@@ -138,8 +140,35 @@ class _Program:
             functions=self.functions,
             by=None if self.by is None else np.ascontiguousarray(hashes(rows.column(self.by))),
             above=self.above,
-            complete=whole_keys,
+            complete=self.whole_keys,
+            far=None if self.above > 0 else far,
+            ranges=None if sample.aside is None else [self._range(one, sample.aside) for one in self.values],
         )
+        if self.above <= 0 or sample.aside is None:
+            return found
+        return replace(found, apart=number_of(one_array(sample.aside.rows.column("_row")).to_numpy()))
+
+    @property
+    def whole_keys(self) -> bool:
+        """Whether groups are keys that are kept whole."""
+        return self.by is not None and any(key.is_column and key.columns[0] == self.by for key in self.keys)
+
+    @staticmethod
+    def _with_aside(sample: Sample) -> tuple[pa.Table, NDArray[np.bool_]]:
+        """The rows of a sample and those that lie far out, each once, and which of them do."""
+        rows = sample.rows
+        if sample.aside is None or not sample.aside.rows.num_rows:
+            return rows, np.zeros(rows.num_rows, bool)
+        apart = sample.aside.rows
+        far = places_in(rows.column("_row"), apart.column("_row"))
+        if sample.keep >= 1:
+            return rows, far
+        near = rows.filter(pa.array(~far))
+        return pa.concat_tables([near, apart.select(near.column_names)]), np.arange(len(near) + len(apart)) >= len(near)
+
+    @staticmethod
+    def _range(value: Bound | None, aside: Aside) -> Range:
+        return ANYTHING if value is None else aside.ranges.get(value.columns[0], ANYTHING) if value.is_column else ANYTHING
 
 
 @functools.lru_cache(maxsize=256)
@@ -150,8 +179,10 @@ def _program(aggregate: ArchiveAggregate, source: pa.Schema) -> _Program:
     by = aggregate.by if aggregate.reducer is None else reducer_of(aggregate.reducer).by
     bound = [*keys, *(one for one in values if one is not None), *([kept_rows] if kept_rows else [])]
     reads = columns_of(bound, source, *([] if by is None else [by]))
+    functions = tuple(function.lower() for _, function, _ in aggregate.aggregates)
     scan = HistoryScan(
         aggregate.since, aggregate.until, reads, aggregate.reducer, aggregate.keep, aggregate.by, LEAST_ROWS
     )
-    functions = tuple(function.lower() for _, function, _ in aggregate.aggregates)
-    return _Program(kept_rows, keys, functions, values, by, aggregate.above, scan)
+    program = _Program(kept_rows, keys, functions, values, by, aggregate.above, scan)
+    estimated = any(function in ("sum", "avg") for function in functions) and not program.whole_keys
+    return replace(program, scan=replace(scan, estimates=estimated))

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from anabranch.archive.facts import Aside
 from anabranch.archive.reducers import Spec, reducer_of
 from anabranch.archive.reduction import Reducer, Seen, keep_of
 from anabranch.operators.base import HistoryLog, Offset, Piece, Task, Work
@@ -41,6 +42,8 @@ class Sample(NamedTuple):
     end: int
     keep: float
     rows: pa.Table
+    aside: Aside | None = None
+    """Rows that lie far out, whichever are kept."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class HistoryScan:
     """A read of part of a stream's history: the rows from `since` to before `until` (µs).
 
     `keep` is the part of them that is read, `by` a column whose values are kept whole; a `reducer` says both itself.
-    About `least` rows of each piece are read, whatever it says.
+    About `least` rows of each piece are read, whatever it says, and where an estimate is wanted all that lie far out.
     """
 
     since: int | None
@@ -58,6 +61,7 @@ class HistoryScan:
     keep: float = 1.0
     by: str | None = None
     least: int = 0
+    estimates: bool = False
 
     def plan(self, stream: str, start: Offset, end: Offset, log: HistoryLog, tasks: int) -> list[Task]:
         """At most so many tasks, about equally large; none if there is no row."""
@@ -114,7 +118,8 @@ class HistoryScan:
                 work.bytes_read += table.nbytes
                 if needs_rows:
                     just_read.append(table)
-                yield Sample(low, high, keep, table)
+                aside = log.aside(low, high, self.columns, keep, by) if self.estimates else None
+                yield Sample(low, high, keep, table, aside)
 
     def _keep(self, reducer: Reducer | None, piece: Piece, seen: Seen) -> float:
         if reducer is None:

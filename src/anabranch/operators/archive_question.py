@@ -162,7 +162,10 @@ class _Reading:
     def _pass(self, operator: ArchiveAggregate) -> Sums:
         begun = self._clock()
         more = self._run(operator)
-        self._sums = more if self._sums is None else self._sums.raised(operator.keep) + more
+        if self._sums is not None and more.apart != self._sums.apart:
+            # Runs were joined meanwhile, and other rows lie far out in them: what was read does not fit any more.
+            self._sums, more = None, self._run(replace(operator, above=0.0))
+        self._sums = more if self._sums is None else replace(self._sums.raised(operator.keep), apart=0) + more
         self.keep = operator.keep
         rows = self._sums.rows_read
         part = self.keep if operator.reducer is None else rows / max(self._sums.rows_there, 1)

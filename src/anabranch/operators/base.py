@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from anabranch.archive.facts import Aside
 from anabranch.log.offset import MIN_TIME, Offset, Piece
 from anabranch.log.storage import Storage
 
@@ -102,6 +103,10 @@ class HistoryLog(LogReader, Protocol):
 
         `by`: whole keys of a column are kept, not rows. `again`: rows of the same files will be wanted soon.
         """
+        ...
+
+    def aside(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> Aside:
+        """Of the rows start ≤ n < end those that lie far out, and the ranges of the others (`archive.facts`)."""
         ...
 
     def sample_bytes(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> int:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import pyarrow as pa
 
 from anabranch.dataspace.access import Access
+from anabranch.archive.facts import Aside
 from anabranch.dataspace.opening import open_stream
 from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.offset import MIN_TIME, Offset
@@ -323,6 +324,9 @@ class _Guarded:
         self, start: int, end: int, columns: list[str], keep: float, by: str | None = None, again: bool = False
     ) -> pa.Table:
         return self._history.read_sample(start, end, columns, keep, by, again)
+
+    def aside(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> Aside:
+        return self._history.aside(start, end, columns, keep, by)
 
     def sample_bytes(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> int:
         return self._history.sample_bytes(start, end, columns, keep, by)

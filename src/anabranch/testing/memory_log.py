@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from anabranch.archive.estimation.strata import STRATUM
+from anabranch.archive.facts import Aside, aside_of
 from anabranch.kernels.sampling import kept, key_lots, lots_between
 from anabranch.operators.base import MIN_TIME, Offset, Piece
 from anabranch.schema import StreamSchema
@@ -87,6 +89,9 @@ class MemoryLog:
         drawn = lots_between(start, start + rows.num_rows, self.seed) if by is None else key_lots(rows.column(by), 0)
         numbers = pa.array(np.arange(start, start + rows.num_rows))
         return rows.select(columns).add_column(0, "_row", numbers).filter(pa.array(kept(drawn, keep)))
+
+    def aside(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> Aside:
+        return aside_of(self._table, 0, start, min(end, self._table.num_rows), columns, STRATUM)
 
     def sample_bytes(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> int:
         return int(self.read(start, end, columns).nbytes)

@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from anabranch.archive.estimation.bounds import FEW, bounds, count_bounds, least_expected
+from anabranch.archive.estimation.doubt import doubt_of
+from anabranch.archive.estimation.ends import Ends
 from anabranch.archive.estimation.strata import STRATUM
 from anabranch.archive.estimation.sums import Sums, sums_of, together
 from anabranch.archive.estimation.variance import Design, design_of
@@ -78,8 +80,9 @@ def _column(sums: Sums, design: Design, i: int, function: str, confidence: float
             return _arrays(there, there, there, there >= 0)
         found_by_chance = bool(sums.keys) or design.open
         return _count(design, sums.cells.rows if powers is None else powers.number, confidence, found_by_chance)
-    assert powers is not None, f"{function} needs a value"
-    return (_average if function == "avg" else _sum)(design, powers, confidence)
+    ends = sums.ends[i]
+    assert powers is not None and ends is not None, f"{function} needs a value"
+    return (_average if function == "avg" else _sum)(design, powers, ends, confidence)
 
 
 def _count(design: Design, rows: NDArray[np.int64], confidence: float, found_by_chance: bool) -> Bounded:
@@ -104,27 +107,43 @@ def _count(design: Design, rows: NDArray[np.int64], confidence: float, found_by_
     return value, low, pc.if_else(pc.is_finite(high), high, None)
 
 
-def _sum(design: Design, powers: Powers, confidence: float) -> Bounded:
+def _sum(design: Design, powers: Powers, ends: Ends, confidence: float) -> Bounded:
     centre = spread(powers)
     found = design.spreads(powers.number, centre, totals(powers))
     low, high = bounds(found, confidence, found.sampled)
-    unknown = ((found.sampled == 0) & (not design.exact)) | (design.unseen > 0) | design.lopsided
-    unknown = unknown | design.alike(powers.number, centre)
-    return _arrays(found.value, low, high, design.by_group(powers.number) > 0, unknown)
+    doubt = doubt_of(design, ends, design.showing(powers.number, centre), confidence)
+    unknown = ((found.sampled == 0) & (not design.exact) & (not ends.known)) | (design.unseen > 0) | design.lopsided
+    there = design.by_group(powers.number) > 0
+    return _arrays(found.value, low - doubt.below, high + doubt.above, there, unknown | doubt.unknown)
 
 
-def _average(design: Design, powers: Powers, confidence: float) -> Bounded:
+def _average(design: Design, powers: Powers, ends: Ends, confidence: float) -> Bounded:
     """The ratio R of two totals, which varies as the total of y − R does."""
     centre = spread(powers)
     count, total = design.totals(powers.number.astype(np.float64)), design.totals(totals(powers))
     there = count > 0
-    ratio = np.divide(total, count, out=np.zeros_like(total), where=there)
+    ratio = _ratio(total, count, np.zeros_like(total))
     off = centre._replace(mean=centre.mean - ratio[design.group])
     found = design.spreads(powers.number, off).times(np.divide(1.0, count, out=np.zeros_like(count), where=there))
     found = found._replace(value=ratio, variance=found.variance * design.lost(found.sampled)).as_of_few()
     low, high = bounds(found, confidence, found.sampled - 1)
-    unknown = ((found.sampled < 2) & (not design.exact)) | (design.unseen > 0) | design.lopsided
-    return _arrays(ratio, low, high, there, unknown | design.alike(powers.number, centre))
+    doubt = doubt_of(design, ends, design.showing(powers.number, centre), confidence)
+    few = (found.sampled < 2) & (not design.exact)
+    unknown = (few & (not ends.known)) | (design.unseen > 0) | design.lopsided | doubt.unknown
+    if ends.known and not design.exact:
+        low, high = low - doubt.below / np.maximum(count, 1), high + doubt.above / np.maximum(count, 1)
+        # Rows that were not read lie in their range, and so the average between that and what was read of others.
+        certain = design.certain(powers.number)
+        sure = _ratio(design.certain(totals(powers)), certain, ratio)
+        least, most = (np.where(certain > 0, edge(sure, end), end)
+                       for edge, end in zip((np.minimum, np.maximum), ends.range, strict=True))  # fmt: skip
+        low = np.where(few, least, np.maximum(low, least))
+        high = np.where(few, most, np.minimum(high, most))
+    return _arrays(ratio, low, high, there, unknown)
+
+
+def _ratio(total: Floats, count: Floats, otherwise: Floats) -> Floats:
+    return np.divide(total, count, out=otherwise.copy(), where=count > 0)
 
 
 def _one_sided(function: str, values: pa.Array, exact: bool) -> Bounded:

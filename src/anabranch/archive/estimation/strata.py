@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from anabranch.kernels.compiled import compiled
 from anabranch.kernels.groups import encode
-from anabranch.kernels.values import frozen, one_array
+from anabranch.kernels.values import frozen
 
 STRATUM = 65_536
 """Rows of a stratum."""
@@ -40,10 +40,30 @@ class Strata(NamedTuple):
 
 
 def strata_of(
-    sample: pa.Table, start: int, end: int, keep: float, by: NDArray[np.uint64] | None, open: bool, above: float
+    rows: Integers,
+    start: int,
+    end: int,
+    keep: float,
+    by: NDArray[np.uint64] | None,
+    open: bool,
+    above: float,
+    far: NDArray[np.bool_] | None = None,
 ) -> tuple[Strata, Integers]:
-    """The strata of a read, and for each row of the sample which it belongs to."""
-    rows: Integers = one_array(sample.column("_row")).to_numpy()
+    """The strata of a read, and for each of the rows that were read, by number, which it belongs to.
+
+    Rows that are `far` were read in any case, and stand for none but themselves: a stratum of their own.
+    """
+    if far is not None and keep < 1 and far.any():
+        strata, place = strata_of(rows[~far], start, end, keep, None if by is None else by[~far], open, above)
+        places = np.full(len(rows), len(strata.kind))
+        places[~far] = place
+        apart = int(far.sum())
+        if above <= 0 and not open:
+            if by is None:
+                np.subtract.at(strata.there, rows[far] // STRATUM - start // STRATUM, 1)
+            else:
+                strata.there[strata.kind == KEYED_ROWS] -= apart
+        return both(strata, entries([(ROWS, 1.0, -1, apart, apart)])), places
     new = above <= 0
     keep = max(keep, _LEAST_KEEP)
     size = max(end - start, 0)

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from anabranch.archive.estimation.ends import Ends, all_ends, ends_of, no_ends
 from anabranch.archive.estimation.extremes import Extremes, distinct_of, extremes_of
 from anabranch.archive.estimation.packing import packed, unpacked
 from anabranch.archive.estimation.strata import (
@@ -33,8 +34,10 @@ from anabranch.archive.estimation.strata import (
     strata_of,
     united,
 )
+from anabranch.archive.facts import ANYTHING, Range
 from anabranch.kernels.groups import encode
 from anabranch.kernels.moments import Powers, added, powers_of
+from anabranch.kernels.sampling import lots
 from anabranch.kernels.values import Column, floats, one_array, valid
 
 FUNCTIONS = ("count", "sum", "avg", "min", "max", "count_distinct")
@@ -70,6 +73,10 @@ class Sums:
     """True if nothing was filtered or grouped: then count(*) is the number of rows there are."""
     complete: bool = False
     """True if all rows of each group were read, though not all groups."""
+    ends: tuple[Ends | None, ...] = ()
+    """For each value that is summed or averaged, how far the values of rows reach that stand for others."""
+    apart: int = 0
+    """Which rows were read in any case, as a number that tells one set of them from another."""
 
     def __add__(self, other: Sums) -> Sums:
         return together([self, other])
@@ -79,9 +86,10 @@ class Sums:
         kind, kept, unit, read, there = self.strata
         if keep < 1:
             strata = Strata(kind, np.where(kept < 1, keep, kept), unit, read, there)
-        else:
-            strata = Strata(np.full_like(kind, ROWS), np.ones_like(kept), np.full_like(unit, -1), read, there)
-        return together([dataclasses.replace(self, strata=strata)])
+            return together([dataclasses.replace(self, strata=strata)])
+        strata = Strata(np.full_like(kind, ROWS), np.ones_like(kept), np.full_like(unit, -1), read, there)
+        ends = tuple(None if each is None else no_ends(self.groups) for each in self.ends)
+        return together([dataclasses.replace(self, strata=strata, ends=ends)])
 
     def collapsed(self) -> Sums:
         """The same with small strata taken together."""
@@ -96,6 +104,7 @@ class Sums:
             "powers": ",".join(map(str, _firsts([id(p) for p in self.powers]))),
             "whole": str(int(self.whole)),
             "complete": str(int(self.complete)),
+            "apart": str(self.apart),
         }
         cells = dict(zip(Cells._fields, self.cells, strict=True))
         for i in set(_firsts([id(p) for p in self.powers])):
@@ -104,10 +113,16 @@ class Sums:
                 cells[f"n{i}"] = powers.number
                 cells.update({f"s{i}.{at}": np.ascontiguousarray(powers.sums[:, at]) for at in range(6)})
         groups = {"": pa.nulls(self.groups), **{str(i): key for i, key in enumerate(self.keys)}}
+        ends: dict[str, pa.Array] = {}
+        for i, reach in enumerate(self.ends):
+            if reach is not None:
+                ends |= {f"least{i}": pa.array(reach.least), f"most{i}": pa.array(reach.most)}
+                about[f"range{i}"] = ",".join(end.hex() for end in reach.range)
         parts = [
             ("strata", pa.table(dict(zip(Strata._fields, self.strata, strict=True)))),
             ("cells", pa.table(cells)),
             ("groups", pa.table(groups).replace_schema_metadata(about)),
+            ("ends", pa.table(ends)),
         ]
         for i, kept in enumerate(self.extremes):
             if kept is not None:
@@ -153,6 +168,8 @@ def sums_of(
     open: bool = False,
     above: float = 0.0,
     complete: bool = False,
+    far: NDArray[np.bool_] | None = None,
+    ranges: Sequence[Range] | None = None,
 ) -> Sums:
     """The sums of a sample (with `_row`) of the rows start ≤ n < end, of which the fraction `keep` was to be read.
 
@@ -160,17 +177,23 @@ def sums_of(
     says what each value is wanted for (unless told: count(*), or sum and avg). `by`: hashes of the keys, where whole
     keys were kept. `open`: how many rows there are is not known, since not all of them count. `above`: only rows
     beyond that smaller fraction were read, to be added to those of it (`Sums.raised`). `complete`: the groups are
-    keys that were kept whole, so what was read of them is all there is.
+    keys that were kept whole, so what was read of them is all there is. `far`: rows that were read in any case.
+    `ranges`: between which values those of all other rows lie, read or not, for each of `values`.
     """
     wanted = tuple(functions) if functions is not None else tuple("count" if v is None else "sum" for v in values)
-    strata, place = strata_of(sample, start, end, keep, by, open, above)
+    rows: Integers = one_array(sample.column("_row")).to_numpy()
+    strata, place = strata_of(rows, start, end, keep, by, open, above, far)
+    stand_for = np.full(len(rows), keep < 1 and not complete)
+    if far is not None:
+        stand_for[far] = False
     if complete:
         strata = both(strata, entries([(ROWS, 1.0, -1, 0, 0)]))
         place = np.full(len(place), len(strata.kind) - 1)
     shared = [(id(value), function == "count") for function, value in zip(wanted, values, strict=True)]
     passed = None if mask is None else pc.fill_null(one_array(mask), False)
     if passed is not None:
-        place = place[passed.to_numpy(zero_copy_only=False)]
+        chosen = passed.to_numpy(zero_copy_only=False)
+        place, stand_for = place[chosen], stand_for[chosen]
         groups = [one_array(column).filter(passed) for column in groups]
         values = [None if value is None else one_array(value).filter(passed) for value in values]
     coded = encode(groups, len(place))
@@ -180,7 +203,11 @@ def sums_of(
     cells = Cells(cell // size, cell % size, np.bincount(slots, minlength=len(cell)).astype(np.int64))
     powers: dict[tuple[int, bool], Powers | None] = {}
     extremes: list[Extremes | None] = []
-    for which, function, value in zip(shared, wanted, values, strict=True):
+    ends: list[Ends | None] = []
+    nothing_left = keep >= 1 or complete or end <= start
+    for i, (which, function, value) in enumerate(zip(shared, wanted, values, strict=True)):
+        reach = ANYTHING if ranges is None else ranges[i]
+        ends.append(_ends(function, value, codes, size, None if nothing_left else stand_for, reach))
         if powers.get(which) is None:
             powers[which] = _powers(function, value, slots, len(cell), exact=keep >= 1 or complete)
         extremes.append(_extremes(function, value, codes, size))
@@ -189,7 +216,13 @@ def sums_of(
     of_each = tuple(
         powers[which] if function in _COUNTED else None for which, function in zip(shared, wanted, strict=True)
     )
-    return Sums(wanted, strata, cells, of_each, keys, size, tuple(extremes), whole, complete)
+    apart = 0 if far is None else number_of(rows[far])
+    return Sums(wanted, strata, cells, of_each, keys, size, tuple(extremes), whole, complete, tuple(ends), apart)
+
+
+def number_of(rows: Integers) -> int:
+    """A number for a set of rows; that of two sets without a row in common is the sum, modulo 2⁶⁴."""
+    return int(lots(rows, 0).sum(dtype=np.uint64))
 
 
 def together(parts: Iterable[Sums]) -> Sums:
@@ -208,6 +241,7 @@ def together(parts: Iterable[Sums]) -> Sums:
     np.add.at(rows, slots, np.concatenate([s.cells.rows for s in sums]))
     powers: list[Powers | None] = []
     extremes: list[Extremes | None] = []
+    ends: list[Ends | None] = []
     shared = _firsts(list(zip(*(map(id, s.powers) for s in sums), strict=True)))
     for i in range(len(first.functions)):
         counted = [numbers for s in sums if (numbers := s.powers[i]) is not None]
@@ -217,10 +251,25 @@ def together(parts: Iterable[Sums]) -> Sums:
             powers.append(added(slots, _stacked(counted), len(cell)) if counted else None)
         kept = [values for s in sums if (values := s.extremes[i]) is not None]
         extremes.append(functools.reduce(Extremes.plus, kept).moved(code, groups) if kept else None)
+        reach = [each for s in sums if (each := s.ends[i]) is not None]
+        ends.append(all_ends(reach).moved(code, groups) if reach else None)
     whole = all(s.whole for s in sums)
     cells = Cells(cell // groups, cell % groups, rows)
     complete = all(s.complete for s in sums)
-    return Sums(first.functions, strata, cells, tuple(powers), keys, groups, tuple(extremes), whole, complete)
+    apart = sum(s.apart for s in sums) % 2**64
+    return Sums(
+        first.functions,
+        strata,
+        cells,
+        tuple(powers),
+        keys,
+        groups,
+        tuple(extremes),
+        whole,
+        complete,
+        tuple(ends),
+        apart,
+    )
 
 
 def _groups(sums: Sequence[Sums]) -> tuple[tuple[pa.Array, ...], int, Integers]:
@@ -259,6 +308,22 @@ def _powers(function: str, value: Column | None, slots: Integers, size: int, *, 
     return powers_of(slots, floats(value), present, size, first_only=exact)
 
 
+def _ends(
+    function: str,
+    value: Column | None,
+    codes: Integers,
+    size: int,
+    stand_for: NDArray[np.bool_] | None,
+    reach: Range,
+) -> Ends | None:
+    """The ends of a value, where rows `stand_for` others; None: nothing was left out."""
+    if value is None or function not in ("sum", "avg"):
+        return None
+    if stand_for is None:
+        return no_ends(size)
+    return ends_of(codes, floats(value), stand_for & valid(value), size, reach)
+
+
 def _extremes(function: str, value: Column | None, codes: Integers, size: int) -> Extremes | None:
     if value is None or function not in ("min", "max", "count_distinct"):
         return None
@@ -293,6 +358,10 @@ def _from_parts(parts: dict[str, pa.Table]) -> Sums:
         sums = np.stack([numbers(cells, f"s{i}.{at}") for at in range(6)], axis=1) if counted else None
         powers[i] = None if sums is None else Powers(numbers(cells, f"n{i}"), sums)
     shared = [int(at) for at in about[b"powers"].decode().split(",")] if functions else []
+    ends = [
+        _ends_from(parts.get("ends"), about, i, keyed.num_rows) if function in ("sum", "avg") else None
+        for i, function in enumerate(functions)
+    ]
     return Sums(
         functions,
         Strata(*(numbers(strata, name) for name in Strata._fields)),
@@ -303,4 +372,14 @@ def _from_parts(parts: dict[str, pa.Table]) -> Sums:
         tuple(extremes),
         about[b"whole"] == b"1",
         about[b"complete"] == b"1",
+        tuple(ends),
+        int(about.get(b"apart", b"0")),
     )
+
+
+def _ends_from(table: pa.Table | None, about: dict[bytes, bytes], i: int, groups: int) -> Ends:
+    said = about.get(f"range{i}".encode())
+    if table is None or said is None:  # kept by a version that did not know
+        return no_ends(groups, known=False)
+    least, most = (one_array(table.column(f"{end}{i}")).to_numpy() for end in ("least", "most"))
+    return Ends(least, most, Range(*map(float.fromhex, said.decode().split(","))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,20 @@ _TOO_FAR = 3.3
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+
+class Showing(NamedTuple):
+    """By group, of the values that stand for others: how many, their mean, and how they differ."""
+
+    sampled: Floats
+    mean: Floats
+    squares: Floats
+    """Sum of squares about the mean."""
+    weighed: Floats
+    """The same, each by the square of what its row stands for, as a part of the largest."""
+    alike: NDArray[np.bool_]
+    """They are all the same, and so say nothing of how far others lie off: of values that are 0 but for one in a
+    thousand, most samples of a hundred have zeros alone."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +115,11 @@ class Design:
         blind = ((kind == OPEN) | (kind == OPEN_KEY)) & (read == 0) & (keep * STRATUM < _TELLING)
         return max(share, 1e-12) if blind.any() else share
 
-    def by_group(self, rows: Integers) -> Floats:
+    def by_group(self, rows: Integers | Floats) -> Floats:
         """Add up over the cells of each group."""
         return _per_group(self.group, rows, self.groups)
 
-    def certain(self, rows: Integers) -> Floats:
+    def certain(self, rows: Integers | Floats) -> Floats:
         """The same over the cells of strata that were all read."""
         return self.by_group(np.where(self._exact_strata[self.stratum], rows, 0))
 
@@ -121,19 +136,31 @@ class Design:
             return np.ones(len(sampled))
         return np.where(sampled > 1, sampled / np.maximum(sampled - 1, 1) * (1 - 1 / read), 1.0)
 
-    def alike(self, count: Integers, centre: Spread) -> NDArray[np.bool_]:
-        """Groups of which rows were left out, and all values that were read are the same.
-
-        Such a sample says nothing of how far the others lie off: of values that are 0 but for one in a thousand,
-        most samples of a hundred have zeros alone.
-        """
+    def showing(self, count: Integers, centre: Spread) -> Showing:
+        """What the values of each group that stand for others show of how they differ."""
         exact = self._exact_strata[self.stratum]
         number = np.where(exact, 0, count)
         sampled = self.by_group(number)
         mean = _per_group(self.group, number * centre.mean, self.groups) / np.maximum(sampled, 1)
         off = number * (centre.mean - mean[self.group]) ** 2 + np.where(exact, 0.0, centre.second)
-        alike: NDArray[np.bool_] = _per_group(self.group, off, self.groups) <= _SAME**2 * sampled * mean**2
-        return alike & (sampled > 0)
+        squares = _per_group(self.group, off, self.groups)
+        alike = (squares <= _SAME**2 * sampled * mean**2) & (sampled > 0)
+        weight = np.where(number > 0, self._weight[self.stratum], 0.0)
+        heaviest = np.zeros(self.groups)
+        np.maximum.at(heaviest, self.group, weight)
+        weighed = _per_group(self.group, off * weight**2, self.groups) / np.maximum(heaviest, 1.0) ** 2
+        return Showing(sampled, mean, squares, weighed, alike)
+
+    @property
+    def by_key(self) -> bool:
+        """True if keys were kept, not rows."""
+        kind = self.strata.kind[~self._exact_strata]
+        return bool(np.any((kind == KEY) | (kind == OPEN_KEY)))
+
+    @property
+    def least_keep(self) -> float:
+        """The smallest part of a stratum that was read."""
+        return float(self.strata.keep[~self._exact_strata].min(initial=1.0))
 
     def count_slope(self, rows: Integers, found: Spreads) -> Floats:
         """The slope of a count; where none or all of the rows were counted, that of a first one more or less."""

@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from anabranch.archive.declaration import ROW, ArchiveInfo
-from anabranch.archive.files import write_run
+from anabranch.archive.facts import facts_of
+from anabranch.archive.files import APART, write_run
 from anabranch.archive.runs import Run, to_hold
 from anabranch.archive.table import Written
 from anabranch.kernels.sampling import kept, lots
@@ -56,21 +58,32 @@ class Layout:
 
         The rows come in order, all of them, with their numbers in the last column.
         """
-        if rate < 1:
-            rows = rows.filter(pa.array(kept(lots(integers(rows.column(ROW)), self.info.seed), to_hold(rate))))
-        groups = [rows.slice(low, ROWS_PER_GROUP) for low in range(0, rows.num_rows, ROWS_PER_GROUP)] or [rows]
+        facts = facts_of(rows, self.measured(rows))
+        far = np.zeros(rows.num_rows, bool)
+        far[facts.far] = True
+        apart = [rows.filter(pa.array(far))] if far.any() else []
+        if rate < 1:  # what lies far out is in every copy
+            held = far | kept(lots(integers(rows.column(ROW)), self.info.seed), to_hold(rate))
+            rows, far = rows.filter(pa.array(held)), far[held]
+        near = rows.filter(pa.array(~far)) if apart else rows
+        groups = [near.slice(low, ROWS_PER_GROUP) for low in range(0, near.num_rows, ROWS_PER_GROUP)] or [near]
         return write_run(
             storage.child(table),
             rows,
-            groups,
-            range(len(groups)),
+            [*apart, *groups],
+            range(APART if apart else 0, len(groups)),
             rows=numbers,
             of=len(groups),
             rate=rate,
             time_column=self.time_column,
             compression=self.info.compression,
             in_order=True,
+            ranges=facts.ranges,
         )
+
+    def measured(self, rows: pa.Table) -> list[str]:
+        """The columns of which facts are kept: those of the stream but its time."""
+        return [name for name in rows.column_names if name not in (ROW, self.time_column)]
 
     def choose(self, run: Run, keep: float, by: str | None, copies: Mapping[str, Mapping[int, Run]]) -> Choice:
         """What to read of a run of the primary table; `copies` are the runs of the other tables by first row."""

@@ -14,7 +14,8 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from anabranch.archive.files import write_run
+from anabranch.archive.facts import facts_of
+from anabranch.archive.files import APART, write_run
 from anabranch.archive.layouts.base import PRIMARY, Choice, Layout
 from anabranch.archive.runs import Run
 from anabranch.archive.table import Written
@@ -35,23 +36,26 @@ class RandomizeThenSort(Layout):
     def write_run(self, storage: Storage, table: str, rows: pa.Table, numbers: range, rate: float) -> Written:
         seed, by = self.info.seed, self.info.by
         blocks = max(1, min(self.info.blocks, rows.num_rows // LEAST_ROWS))
+        facts = facts_of(rows, self.measured(rows))
         if by is None:
-            places, starts = deal_numbers(numbers.start, len(numbers), seed, blocks)
+            places, starts = deal_numbers(numbers.start, len(numbers), seed, blocks, facts.far)
         else:
-            places, starts = deal(key_lots(rows.column(by), seed), blocks)
+            places, starts = deal(key_lots(rows.column(by), seed), blocks, facts.far)
         together = dealt(rows, places)
         filled = np.flatnonzero(np.diff(starts)).tolist()
+        first = APART if len(facts.far) else 0
         return write_run(
             storage.child(table),
             rows,
             [together.slice(int(starts[b]), int(starts[b + 1] - starts[b])) for b in filled],
-            filled,
+            [first + b for b in filled],
             rows=numbers,
             of=blocks,
             rate=rate,
             time_column=self.time_column,
             compression=self.info.compression,
             in_order=False,
+            ranges=facts.ranges,
         )
 
     def choose(self, run: Run, keep: float, by: str | None, copies: Mapping[str, Mapping[int, Run]]) -> Choice:
