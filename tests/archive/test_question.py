@@ -109,7 +109,7 @@ def test_an_easy_question_is_answered_by_its_pilot(log: Seeded) -> None:
     found = reading.answer(Asked(error=3))
     assert len(found.rounds) == 1
     row = found.table.to_pylist()[0]
-    assert 19_000 < found.rounds[0].rows_read < 21_000
+    assert 19_000 < found.rounds[0].rows_read < 21_000 + ROWS // 128  # with those that lie far out
     assert list(row) == ["n", "n_low", "n_high", "total", "total_low", "total_high", "mean", "mean_low", "mean_high",
                          "_met", "_fraction"]  # fmt: skip
     assert row["n"] == row["n_low"] == row["n_high"] == ROWS
@@ -129,7 +129,8 @@ def test_a_harder_question_reads_what_it_needs_and_not_much_more(log: Seeded, er
         assert (row[f"{name}_high"] - row[f"{name}_low"]) / 2 <= error / 100 * row[name]
     y = sizes(log)
     odds = (1.96 * y.std() / y.mean() / (error / 100)) ** 2 / ROWS
-    assert odds / (1 + odds) < row["_fraction"] < 1.5 * odds / (1 + odds)
+    # What lies far out is read in any case, and takes much of the variance with it.
+    assert 0.7 * odds / (1 + odds) < row["_fraction"] < 1.5 * odds / (1 + odds)
     # Each pass reads on where the one before it ended.
     assert [op.above for op in reading.asked] == [0.0, *(op.keep for op in reading.asked[:-1])]
 

@@ -402,13 +402,13 @@ def test_bounds_hold_the_truth(reducer: Any, keep: float, tmp_path: Any) -> None
             mine = ok & (np.arange(count) * 10 < got["_time"])
             truth = {"n": mine.sum(), "s": values[mine].sum(), "a": values[mine].mean()}
             trials += 1
-            if got["s_low"] is None:  # keys that happen to look as if one were far larger than the others
+            if got["s_low"] is None:  # a key or row that happens to look far larger than the others
                 continue
             for name, value in truth.items():
                 held[name] += got[f"{name}_low"] <= value <= got[f"{name}_high"]
             asked += 1
     assert trials == 300
-    assert asked >= 297
+    assert asked >= 290
     for name, times in held.items():
         assert times / asked >= 0.91, f"{name}: {times} of {asked}"
         assert times / asked < 1, f"{name}: bounds that never miss are too wide"

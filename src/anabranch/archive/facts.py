@@ -23,7 +23,7 @@ from anabranch.kernels.values import floats, one_array, valid
 
 _OF_A_COLUMN, _OF_ALL = 256, 128
 """One row in so many is put apart for a column at most, and for all columns together."""
-_LEAST = 16
+_LEAST = 64
 """So many may always be."""
 _EXACT = 2.0**53
 
@@ -92,6 +92,8 @@ def facts_of(rows: pa.Table, columns: Iterable[str]) -> Facts:
 def _range(found: Extent) -> Range:
     if found.odd:
         return ANYTHING
+    if not found.number:
+        return NOTHING
     low, high = found.low, found.high
     # Beyond this a double may lie beside the number it is of.
     return Range(

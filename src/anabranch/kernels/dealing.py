@@ -33,9 +33,7 @@ def deal(drawn: Lots, blocks: int, apart: Ints | None = None) -> tuple[Places, I
     return places, starts
 
 
-def deal_numbers(
-    first: int, count: int, seed: int, blocks: int, apart: Ints | None = None
-) -> tuple[Places, Ints]:
+def deal_numbers(first: int, count: int, seed: int, blocks: int, apart: Ints | None = None) -> tuple[Places, Ints]:
     """The same for `count` rows from number `first` on, by the lots that their numbers draw.
 
     >>> from anabranch.kernels.sampling import lots

@@ -29,9 +29,9 @@ _SOME = 1 << 15
 
 
 class Extent(NamedTuple):
-    """How far the values of a column reach: those that are numbers, and how many are not."""
+    """How far the values of a column reach: how many are numbers, between which ends, and how many are not."""
 
-    count: int
+    number: int
     low: float
     high: float
     squares: float
@@ -42,20 +42,20 @@ class Extent(NamedTuple):
     @property
     def decides(self) -> float:
         """The part of the squares of all that is too much for one value."""
-        return min(_DECIDES, self.count / _DEVIATIONS)
+        return min(_DECIDES, self.number / _DEVIATIONS)
 
     @property
     def has_far(self) -> bool:
         """Whether some value may be far: the farthest one is, or is no number."""
         reach = self.high - self.low
-        return self.odd > 0 or (self.count > 0 and reach * reach * self.decides > self.squares)
+        return self.odd > 0 or (self.number > 0 and reach * reach * self.decides > self.squares)
 
 
 def extent(values: Floats, present: NDArray[np.bool_] | None) -> Extent:
     """The extent of the values that are present.
 
     >>> extent(np.array([1.0, 3.0, np.nan]), None)
-    Extent(count=2, low=1.0, high=3.0, squares=2.0, odd=1)
+    Extent(number=2, low=1.0, high=3.0, squares=2.0, odd=1)
     """
     there = np.ones(1, np.bool_) if present is None else present
     count, low, high, squares, odd = _extent(frozen(values), frozen(there), present is None)

@@ -15,6 +15,7 @@ from anabranch.archive.estimation.packing import PACKED
 from anabranch.archive.estimation.sums import Sums, number_of, sums_of, together
 from anabranch.archive.facts import ANYTHING, Aside, Range, places_in
 from anabranch.archive.reducers import Spec, reducer_of
+from anabranch.expressions.ranges import range_of
 from anabranch.kernels.hashing import hashes
 from anabranch.kernels.sampling import kept, key_lots, lots
 from anabranch.kernels.values import one_array
@@ -142,7 +143,7 @@ class _Program:
             above=self.above,
             complete=self.whole_keys,
             far=None if self.above > 0 else far,
-            ranges=None if sample.aside is None else [self._range(one, sample.aside) for one in self.values],
+            ranges=None if sample.aside is None else self._ranges(sample.aside, log.schema),
         )
         if self.above <= 0 or sample.aside is None:
             return found
@@ -166,9 +167,9 @@ class _Program:
         near = rows.filter(pa.array(~far))
         return pa.concat_tables([near, apart.select(near.column_names)]), np.arange(len(near) + len(apart)) >= len(near)
 
-    @staticmethod
-    def _range(value: Bound | None, aside: Aside) -> Range:
-        return ANYTHING if value is None else aside.ranges.get(value.columns[0], ANYTHING) if value.is_column else ANYTHING
+    def _ranges(self, aside: Aside, schema: pa.Schema) -> list[Range]:
+        """Between which values each argument lies, of rows that do not lie far out."""
+        return [ANYTHING if one is None else range_of(one.sql, schema, aside.ranges) for one in self.values]
 
 
 @functools.lru_cache(maxsize=256)

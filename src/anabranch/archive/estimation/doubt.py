@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from anabranch.archive.estimation.ends import Ends, unseen
 from anabranch.archive.estimation.variance import Design, Showing
 
-_CARRIED_BY, _OF_ROWS = 2.0, 10.0
+_CARRIED_BY, _OF_ROWS = 1.5, 10.0
 """Where no range is known: few rows carry the sum if the squares of all that were read are less than those of so many
 rows as far out as the last; of few rows, less than that of one in so many."""
 
@@ -33,7 +33,7 @@ class Doubt(NamedTuple):
 
 def doubt_of(design: Design, ends: Ends, seen: Showing, confidence: float) -> Doubt:
     """What to think of bounds that only follow from the rows that were read."""
-    sure = Doubt(*np.zeros((2, design.groups)), np.zeros(design.groups, bool))
+    sure = Doubt(np.zeros(design.groups), np.zeros(design.groups), np.zeros(design.groups, bool))
     if design.exact or ends.range.low == ends.range.high:
         return sure
     there = seen.sampled > 0

@@ -44,9 +44,7 @@ def no_ends(groups: int, known: bool = True) -> Ends:
     return Ends(*_none(groups), NOTHING if known else ANYTHING)
 
 
-def ends_of(
-    codes: NDArray[np.int64], values: Floats, present: NDArray[np.bool_], groups: int, reach: Range
-) -> Ends:
+def ends_of(codes: NDArray[np.int64], values: Floats, present: NDArray[np.bool_], groups: int, reach: Range) -> Ends:
     """The ends of the values that are present.
 
     >>> ends_of(np.array([0, 0, 1]), np.array([1.0, 5.0, 7.0]), np.ones(3, bool), 2, NOTHING).most.tolist()

@@ -81,7 +81,8 @@ def _column(sums: Sums, design: Design, i: int, function: str, confidence: float
         found_by_chance = bool(sums.keys) or design.open
         return _count(design, sums.cells.rows if powers is None else powers.number, confidence, found_by_chance)
     ends = sums.ends[i]
-    assert powers is not None and ends is not None, f"{function} needs a value"
+    assert powers is not None, f"{function} needs a value"
+    assert ends is not None
     return (_average if function == "avg" else _sum)(design, powers, ends, confidence)
 
 
