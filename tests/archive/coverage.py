@@ -1,20 +1,22 @@
 """How often bounds hold the truth: seeded trials over populations of several shapes.
 
 A trial draws another sample of the same rows (another seed of the lots), and looks whether the bounds of count, sum
-and avg hold what the full read says. The tests run some trials, `python -m benchmarks archive` a thousand of each.
+and avg hold what the full read says. The rows are those of one run, of which an archive knows which lie far out. The
+tests run some trials, `python -m benchmarks archive` a thousand of each.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from anabranch.archive.estimation.estimates import Estimates, Sums, estimates, sums_of
+from anabranch.archive.facts import ANYTHING, Facts, facts_of
 from anabranch.kernels.sampling import kept, lots_between
 
 ROWS = 200_000
@@ -38,11 +40,12 @@ class Population:
 
 @dataclass(frozen=True)
 class Coverage:
-    """The share of trials (and groups) whose bounds held the truth."""
+    """Of the bounds that were given, the share that held the truth; and in which share of trials none were given."""
 
     count: float
     sum: float
     avg: float
+    withheld: float = 0.0
 
 
 def uniform(random: np.random.Generator, rows: int) -> Population:
@@ -72,12 +75,36 @@ def grouped(random: np.random.Generator, rows: int) -> Population:
     return Population(random.gamma(2, 1 + group), group, random.random(rows) < 0.5)
 
 
+Values = Callable[[np.random.Generator, int], NDArray[np.float64]]
+
+FEW_CARRY: dict[str, Values] = {
+    "spikes of 0.002 %": lambda random, rows: random.random(rows) + 1e6 * (random.random(rows) < 2e-5),
+    "spikes of 0.1 %": lambda random, rows: random.random(rows) + 1e6 * (random.random(rows) < 1e-3),
+    "pareto 1.2": lambda random, rows: random.pareto(1.2, rows) + 1,
+    "lognormal 1.5": lambda random, rows: random.lognormal(0, 1.5, rows),
+    "lognormal 3": lambda random, rows: random.lognormal(0, 3, rows),
+}
+"""Values of which few make most of the sum."""
+
+
+def _filtered(values: Values) -> Callable[[np.random.Generator, int], Population]:
+    """Asked for three rows in ten."""
+    return lambda random, rows: Population(values(random, rows), np.zeros(rows, np.int64), random.random(rows) < 0.3)
+
+
+def _in_groups(values: Values) -> Callable[[np.random.Generator, int], Population]:
+    """Ten groups of the sizes of `grouped`."""
+    return lambda random, rows: replace(grouped(random, rows), values=values(random, rows))
+
+
 KINDS: dict[str, Callable[[np.random.Generator, int], Population]] = {
     "uniform": uniform,
     "lognormal": lognormal,
     "pareto": pareto,
     "clustered": clustered,
     "grouped": grouped,
+    **{name: _filtered(values) for name, values in FEW_CARRY.items()},
+    **{f"{name}, grouped": _in_groups(values) for name, values in FEW_CARRY.items()},
 }
 
 
@@ -85,14 +112,34 @@ def population(kind: str, seed: int, rows: int = ROWS) -> Population:
     return KINDS[kind](np.random.default_rng([seed, sorted(KINDS).index(kind)]), rows)
 
 
-def sample_of(all_rows: Population, fraction: float, seed: int) -> Sums:
-    """The sums of one sample."""
+def facts(all_rows: Population) -> Facts:
+    """What an archive knows of all rows."""
+    return facts_of(pa.table({"x": all_rows.values}), ["x"])
+
+
+def sample_of(all_rows: Population, fraction: float, seed: int, known: Facts | None = None) -> Sums:
+    """The sums of one sample, with what is `known` of all rows; None: nothing, as of files without facts."""
     rows = len(all_rows.values)
-    taken = np.flatnonzero(kept(lots_between(0, rows, seed), fraction))
+    chance = kept(lots_between(0, rows, seed), fraction)
+    far = np.zeros(rows, bool)
+    if known is not None:
+        far[known.far] = True
+    taken = np.flatnonzero(chance | far)
     values = pa.array(all_rows.values[taken])
     sample, groups = pa.table({"_row": taken}), [pa.array(all_rows.groups[taken])]
     chosen = pa.array(all_rows.chosen[taken])
-    return sums_of(sample, 0, rows, fraction, groups, [None, values, values], chosen, functions=FUNCTIONS)
+    return sums_of(
+        sample,
+        0,
+        rows,
+        fraction,
+        groups,
+        [None, values, values],
+        chosen,
+        functions=FUNCTIONS,
+        far=far[taken],
+        ranges=[ANYTHING if known is None else known.ranges["x"]] * 3,
+    )
 
 
 def held(found: Estimates, truth: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -101,20 +148,30 @@ def held(found: Estimates, truth: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array([_share(low, high, truth[i, groups]) for i, (_, low, high) in enumerate(found.columns)])
 
 
-def trials(kind: str, fraction: float, count: int, seed: int, confidence: float = 0.95) -> Coverage:
-    """The coverage of so many trials."""
+def _withheld(found: Estimates) -> float:
+    return float(np.mean([low.null_count / max(len(low), 1) for _, low, _ in found.columns[1:]]))
+
+
+def trials(
+    kind: str, fraction: float, count: int, seed: int, confidence: float = 0.95, *, known: bool = True
+) -> Coverage:
+    """The coverage of so many trials, from rows of which an archive has facts or not."""
     all_rows = population(kind, seed)
-    truth = all_rows.truth()
-    shares: Any = np.mean(
-        [
-            held(estimates(sample_of(all_rows, fraction, seed * 1_000_003 + i), FUNCTIONS, confidence), truth)
-            for i in range(count)
-        ],
-        axis=0,
-    )
-    return Coverage(*map(float, shares))
+    truth, told = all_rows.truth(), facts(all_rows) if known else None
+    found = [
+        estimates(sample_of(all_rows, fraction, seed * 1_000_003 + i, told), FUNCTIONS, confidence)
+        for i in range(count)
+    ]
+    shares = np.array([held(each, truth) for each in found])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # where no bounds were ever given there is no share
+        means = np.nan_to_num(np.nanmean(shares, axis=0), nan=1.0)
+    return Coverage(*map(float, means), withheld=float(np.mean([_withheld(each) for each in found])))
 
 
 def _share(low: pa.Array, high: pa.Array, truth: NDArray[np.float64]) -> float:
-    lows, highs = low.fill_null(-np.inf).to_numpy(), high.fill_null(np.inf).to_numpy()
-    return float(np.mean((lows <= truth) & (truth <= highs)))
+    """NaN if no bounds were given."""
+    given = low.is_valid().to_numpy(zero_copy_only=False)
+    lows, highs = low.fill_null(0).to_numpy()[given], high.fill_null(np.inf).to_numpy()[given]
+    inside = (lows <= truth[given]) & (truth[given] <= highs)
+    return float(np.mean(inside)) if given.any() else np.nan

@@ -114,6 +114,24 @@ def test_sums_are_the_same_by_however_many_tasks_and_passes(spiky: tuple[str, Li
     assert value.to_pylist() == low.to_pylist() == high.to_pylist() == [np.nansum(wanted)]
 
 
+def test_what_is_no_number_spoils_no_sum_that_does_not_hold_it(spiky: tuple[str, Life]) -> None:
+    name, life = spiky
+    rows = life.rows(0, life.end).column("d").to_numpy()
+    finite = rows[~odd(rows)]
+    operator = ArchiveAggregate("s", None, None, (), (("t", "sum", "d"), ("m", "avg", "d")), keep=0.4, archive=name)
+    assert all(np.isnan(value) for value, _, _ in answered(operator, life))
+    near = answered(replace(operator, filter="abs(d) < 1000000"), life)
+    for (_, low, high), truth, width in zip(near, (finite.sum(), finite.mean()), (800, 0.1), strict=True):
+        assert low <= truth <= high < low + width
+
+
+def answered(operator: ArchiveAggregate, life: Life) -> list[tuple[float, float, float]]:
+    """Value, low and high of sum and avg."""
+    assert operator.archive is not None
+    found = estimates(run(operator, life, operator.archive), ["sum", "avg"])
+    return [(value[0].as_py(), low[0].as_py(), high[0].as_py()) for value, low, high in found.columns]
+
+
 def test_facts_follow_runs_that_are_joined(tmp_path: Path) -> None:
     life = Spiky(tmp_path, {"randomize": LAYOUTS["randomize"]}, run_rows=5000)
     for _ in range(4):
@@ -145,6 +163,10 @@ def test_files_of_before_and_columns_that_came_later(tmp_path: Path, monkeypatch
     assert reader.aside(2000, 3000, ["v"], 0.1).ranges == {"v": Range(0.0, 999.0)}
     last = RunFile(reader.archives[0].storage.child(PRIMARY), reader.archives[0].runs[-1])
     assert last.ranges(["v", "later"]) == {"v": Range(0.0, 999.0), "later": NOTHING}
+    life.archivers["randomize"].info = replace(life.archivers["randomize"].info, run_rows=2000)  # none is small
+    life.archivers["randomize"].vacuum()
+    assert life.reader().aside(0, 3000, ["v"], 0.1).ranges == {"v": Range(0.0, 999.0)}
+    assert life.reader().read(0, 3000).column("ts").equals(life.rows(0, 3000).column("ts"))
     life.close()
 
 

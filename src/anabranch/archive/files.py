@@ -172,6 +172,11 @@ class RunFile:
         """The row group of rows that lie far out, if there is one."""
         return self.groups(APART + 1)
 
+    @property
+    def has_facts(self) -> bool:
+        """Whether the file says which rows lie far out, and between which values the others lie."""
+        return _RANGES in (self._file.metadata.metadata or {})
+
     def ranges(self, columns: Sequence[str]) -> Ranges:
         """Between which values the other rows lie: nothing is known of files that do not say so."""
         said = (self._file.metadata.metadata or {}).get(_RANGES)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from anabranch.archive.archived import ArchiveReader
 from anabranch.archive.declaration import INFO, ROW, ArchiveInfo
-from anabranch.archive.files import table_schema
+from anabranch.archive.files import RunFile, table_schema
 from anabranch.archive.layouts import COPY, PRIMARY
 from anabranch.archive.layouts.on_read_modify import OnReadModify
 from anabranch.archive.layouts.on_write_replicate import copy_of
@@ -253,10 +253,19 @@ class Archiver:
             self.take()
             joined = self.join_runs(least=2)
             let_go = self.let_go()
+            self._write_facts()
             copied = self._vacuum_copy() if self.info.layout == OnReadModify.name else 0
             tables = self._archive(self._reader()).tables().values()
             deleted = sum(table.sweep(retain_hours) for table in tables)
             return {"runs_joined": joined, "runs_let_go": let_go, "runs_copied": copied, "files_deleted": deleted}
+
+    def _write_facts(self) -> None:
+        """Runs whose files do not say which rows lie far out, since they are of a version before, are written again."""
+        archive = self._archive(self._reader())
+        table = self._storage.child(PRIMARY)
+        for run in archive.runs:
+            if not RunFile(table, run).has_facts:
+                self._join(archive, [run], list(archive.tables()))
 
     def _vacuum_copy(self) -> int:
         """The living rows go to the copy; where it has more than lives by now, it is purged in place (§4.1.2)."""

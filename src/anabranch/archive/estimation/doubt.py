@@ -42,10 +42,11 @@ def doubt_of(design: Design, ends: Ends, seen: Showing, confidence: float) -> Do
     low, high = ends.range
     if low > high:  # no values that were not read
         return sure
-    decided = ~there | (seen.weighed < np.maximum(high - seen.mean, seen.mean - low) ** 2)
+    one_row = np.maximum(high - seen.mean, seen.mean - low) ** 2
+    missing = np.where(there, np.maximum(1 - seen.weighed / one_row, 0.0), 1.0)
     if design.by_key:  # how many keys were missed says nothing of how many rows
-        return sure._replace(unknown=decided & there)
-    rows = np.where(decided, unseen(design.least_keep, confidence), 0.0)
+        return sure._replace(unknown=(missing > 0) & there)
+    rows = missing * unseen(design.least_keep, confidence)
     above = rows * np.maximum(high - np.where(there, ends.most, 0.0), 0.0)
     below = rows * np.maximum(np.where(there, ends.least, 0.0) - low, 0.0)
     return Doubt(below, above, np.zeros(design.groups, bool))

@@ -133,14 +133,18 @@ def _average(design: Design, powers: Powers, ends: Ends, confidence: float) -> B
     unknown = (few & (not ends.known)) | (design.unseen > 0) | design.lopsided | doubt.unknown
     if ends.known and not design.exact:
         low, high = low - doubt.below / np.maximum(count, 1), high + doubt.above / np.maximum(count, 1)
-        # Rows that were not read lie in their range, and so the average between that and what was read of others.
-        certain = design.certain(powers.number)
-        sure = _ratio(design.certain(totals(powers)), certain, ratio)
-        least, most = (np.where(certain > 0, edge(sure, end), end)
-                       for edge, end in zip((np.minimum, np.maximum), ends.range, strict=True))  # fmt: skip
-        low = np.where(few, least, np.maximum(low, least))
-        high = np.where(few, most, np.minimum(high, most))
+        least, most = _reach_of_average(design, powers, ends, ratio)
+        low, high = np.where(few, least, np.maximum(low, least)), np.where(few, most, np.minimum(high, most))
+        ratio = np.clip(ratio, least, most)  # which rounding may have put it beside
     return _arrays(ratio, low, high, there, unknown)
+
+
+def _reach_of_average(design: Design, powers: Powers, ends: Ends, otherwise: Floats) -> tuple[Floats, Floats]:
+    """Rows that were not read lie in their range, and the average between that and what is certain."""
+    certain = design.certain(powers.number)
+    sure = _ratio(design.certain(totals(powers)), certain, otherwise)
+    low, high = ends.range
+    return np.where(certain > 0, np.minimum(sure, low), low), np.where(certain > 0, np.maximum(sure, high), high)
 
 
 def _ratio(total: Floats, count: Floats, otherwise: Floats) -> Floats:

@@ -139,10 +139,11 @@ class Design:
     def showing(self, count: Integers, centre: Spread) -> Showing:
         """What the values of each group that stand for others show of how they differ."""
         exact = self._exact_strata[self.stratum]
-        number = np.where(exact, 0, count)
+        # Values that were all read may be infinite.
+        number, mid, second = (np.where(exact, 0, each) for each in (count, centre.mean, centre.second))
         sampled = self.by_group(number)
-        mean = _per_group(self.group, number * centre.mean, self.groups) / np.maximum(sampled, 1)
-        off = number * (centre.mean - mean[self.group]) ** 2 + np.where(exact, 0.0, centre.second)
+        mean = _per_group(self.group, number * mid, self.groups) / np.maximum(sampled, 1)
+        off = number * (mid - mean[self.group]) ** 2 + second
         squares = _per_group(self.group, off, self.groups)
         alike = (squares <= _SAME**2 * sampled * mean**2) & (sampled > 0)
         weight = np.where(number > 0, self._weight[self.stratum], 0.0)
