@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pyarrow as pa
 
-from anabranch.dataspace.access import Access
 from anabranch.archive.facts import Aside
+from anabranch.dataspace.access import Access
 from anabranch.dataspace.opening import open_stream
 from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.offset import MIN_TIME, Offset
