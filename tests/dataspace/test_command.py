@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -65,6 +67,36 @@ def test_a_token_of_the_environment_counts(folder: Path) -> None:
             assert len(client.list()) == 4
     finally:
         server.kill()
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_what_grpc_has_to_say_is_for_who_asks_for_it(tmp_path: Path, verbose: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer_in_another_language() -> None:
+            while True:
+                try:
+                    with listener.accept()[0] as client:
+                        client.recv(100)
+                        client.sendall(b"SSH-2.0")
+                except OSError:
+                    return
+
+        threading.Thread(target=answer_in_another_language, daemon=True).start()
+        url = f"grpc+tls://127.0.0.1:{listener.getsockname()[1]}"
+        statement = f"CREATE STREAM s FROM dataspace OPTIONS (url '{url}', dataset 'd')"
+        command = [sys.executable, "-m", "anabranch.cli", "--db", str(tmp_path / "river"), "sql", "-c", statement]
+        said = subprocess.run(
+            [*command, *(["--verbose"] if verbose else [])],
+            check=False,
+            capture_output=True,
+            text=True,
+            env={**{k: v for k, v in os.environ.items() if k != "GRPC_VERBOSITY"}, "PYTHONPATH": SOURCE},
+        ).stderr
+        listener.shutdown(socket.SHUT_RDWR)
+    assert said.startswith("DATA_SERVER_LOST") == (not verbose)
+    assert ("Handshake failed" in said) == verbose
+    assert "DATA_SERVER_LOST" in said
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,12 @@ def parser() -> Parser:
         help=f"the database's directory (default: $ANABRANCH_DB, else ./{DEFAULT_DB})",
     )
     common.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="one JSON object per line")
-    common.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help="show the stack of an error")
+    common.add_argument(
+        "--verbose",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="show the stack of an error, and what gRPC says",
+    )
     root = Parser(
         prog="anabranch",
         description="A stream database: declare streams, ask standing questions, get answers that keep up.",
@@ -147,6 +152,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = parse(argv)
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else USAGE
+    if args.verbose:
+        os.environ.setdefault("GRPC_VERBOSITY", "INFO")  # read when what speaks gRPC is first imported
     try:
         run: Callable[[argparse.Namespace], int] = importlib.import_module(_module_of(args.command)).run
         code = run(args)
