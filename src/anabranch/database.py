@@ -481,7 +481,7 @@ class Database:
                         "QUERY_RUNS_ELSEWHERE",
                         "DIRECTORY_IS_READ_ONLY",
                     ):
-                        raise
+                        query.fail(problem)  # the rest opens
 
     def _take_over(self) -> None:
         """Run queries whose process has ended. Whoever takes the lock first has them.

@@ -7,6 +7,7 @@ file that says from which row and time on it needs the stream.
 from __future__ import annotations
 
 import itertools
+from typing import Any
 from urllib.parse import quote
 
 from anabranch.log import lost
@@ -26,6 +27,12 @@ def hold(stream: Storage, holder: str, row: int | None, time: int | None, before
     if not holds.exists():
         holds.make()
     holds.write_json(quote(holder, safe=""), {"row": row, "time": time, "before": before}, durable=False)
+
+
+def held(stream: Storage, holder: str) -> dict[str, Any] | None:
+    """What a holder has said it needs, if it has."""
+    found = stream.child(HOLDS).read_json(quote(holder, safe=""))
+    return found if isinstance(found, dict) else None
 
 
 def let_go(stream: Storage, holder: str) -> None:

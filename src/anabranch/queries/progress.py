@@ -10,6 +10,7 @@ from typing import Any
 
 from anabranch.log.offset import Offset
 from anabranch.log.storage import Storage
+from anabranch.log.writer import StreamWriter
 from anabranch.operators.base import Work
 
 PROGRESS = "progress.json"
@@ -46,6 +47,8 @@ class Counts:
     last_batch_ms: float = 0.0
     rows_per_second: float = 0.0
     at: float = 0.0
+    answers: int | None = None
+    """How many rows its Stream had when it had come to `done`."""
 
 
 class Progress:
@@ -62,12 +65,28 @@ class Progress:
     def done(self) -> dict[str, Offset]:
         return {name: Offset(*offset) for name, offset in self.counts.done.items()}
 
-    def batch(self, number: int, end: dict[str, Offset], *, milliseconds: float, work: Work, **added: int) -> None:
+    def speaks_of(self, writer: StreamWriter) -> bool:
+        """Whether it was written with the answers that are there, or when micro-batches after them had none.
+
+        A directory that was copied or put back in parts may have counts of another time.
+        """
+        counts, position = self.counts, writer.position("query") or {}
+        done = self.done()
+        return (
+            bool(done)
+            and counts.answers == writer.next_row
+            and all(name in done and done[name][:2] >= offset[:2] for name, offset in position.items())
+        )
+
+    def batch(
+        self, number: int, end: dict[str, Offset], *, milliseconds: float, work: Work, answers: int, **added: int
+    ) -> None:
         """Count a micro-batch whose answer is in the log."""
         now = time.time()
         with self._changed:
             counts = self.counts
-            if number > counts.last_batch:
+            done = self.done()
+            if any(name not in done or offset[:2] > done[name][:2] for name, offset in end.items()):
                 counts.last_batch = number
                 counts.batches += 1
                 for name in ("rows_in", "rows_out", "rows_thrown"):
@@ -83,6 +102,7 @@ class Progress:
             counts.scratch_rows, counts.scratch_bytes = work.scratch_rows, work.scratch_bytes
             counts.done.update({name: tuple(offset) for name, offset in end.items()})
             counts.last_batch_ms = milliseconds
+            counts.answers = answers
             self._recent = [(t, n) for t, n in self._recent if now - t < _RATE_SECONDS] + [(now, added["rows_in"])]
             span = now - self._recent[0][0]
             counts.rows_per_second = sum(n for _, n in self._recent[1:]) / span if span > 0 else 0.0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from anabranch.clock import Clock
 from anabranch.errors import AnabranchError, CatalogError, QueryError, StreamError
 from anabranch.log import Offset, StreamReader, StreamWriter, retention
 from anabranch.log.lock import owner_of
+from anabranch.log.lost import Loss
 from anabranch.log.stream import StreamInfo
 from anabranch.operators.base import Inputs, Work
 from anabranch.operators.landmark import Landmark
@@ -31,6 +32,7 @@ from anabranch.operators.pace import PACE
 from anabranch.operators.select import Select
 from anabranch.operators.window_changes import answering, newest_window
 from anabranch.operators.window_join import WindowJoin
+from anabranch.queries import checkpoint
 from anabranch.queries.progress import Progress
 from anabranch.queries.timekeeper import Timekeeper
 from anabranch.schema import TIME_TYPE, StreamSchema
@@ -156,6 +158,10 @@ class Query:
             self._failure = self._running.failure
         return self._failure
 
+    def fail(self, problem: AnabranchError) -> None:
+        """It cannot run, and that is why."""
+        self._failure = problem
+
     def answers(self) -> StreamInfo:
         """The stream its answers are to go to; Spark says its columns where it computes them."""
         schema = self._plan.schema
@@ -210,12 +216,13 @@ class Query:
             self._close_writer()
             self._refuse_if_elsewhere()
             self._failure, self._halted = None, False
-            self._writer = StreamWriter(self._catalog.stream_storage(self.name), self._settings, self._clock)
+            storage = self._catalog.stream_storage(self.name)
+            self._writer = StreamWriter(storage, self._settings, self._clock, computed=True)
             self._progress = Progress(self._storage)  # another process may have run it meanwhile
             self._batch_began = time.monotonic()
             try:
                 self._running = self._engine().run(
-                    self._options,
+                    self._starting_options,
                     self._plan.residual_sql,
                     self._writer.info.schema.arrow,
                     self._storage.child("checkpoint"),
@@ -302,6 +309,79 @@ class Query:
             access=self._catalog.access,
         )
 
+    def _starting_options(self) -> SourceOptions:
+        """How Spark is to go on with it, now that what is in its checkpoint has been looked at."""
+        assert self._writer is not None
+        self._go_on(self._writer)
+        begin = checkpoint.beginning_of(self._storage.child("checkpoint"))
+        return replace(self._options(), begin={name: list(offset) for name, offset in begin.items()} if begin else None)
+
+    def _go_on(self, writer: StreamWriter) -> None:
+        """See to it that Spark's checkpoint agrees with the answers; see `queries.checkpoint`."""
+        position, missing = writer.position(_PRODUCER), self._missing_answers(writer)
+        answered = checkpoint.Answered(position, writer.batch(_PRODUCER), missing is not None)
+        why = checkpoint.contradiction(checkpoint.look_at(self._storage.child("checkpoint")), answered)
+        if why is None:
+            return
+        checkpoint.refuse(self.name, why, answered)
+        if missing is not None:
+            self._refuse_if_others_would_come(missing, position)
+        at = self._progress.done() if missing is None and self._progress.speaks_of(writer) else position
+        if at is not None:
+            self._refuse_if_gone(at)
+        checkpoint.begin_afresh(self._storage, at)
+        if not self._plan.operator.scratch_is_state:  # it may be of micro-batches that now are cut in another way
+            self._storage.child("scratch").delete_all()
+        if missing is not None:
+            self._progress.tell("answers_were_lost", f"{missing} of the answers were lost and are computed again")
+            writer.begin_again()
+        text = f"Spark's checkpoint was put aside: {why}; the query goes on from its answers"
+        self._progress.tell("checkpoint_was_renewed", text)
+
+    def _missing_answers(self, writer: StreamWriter) -> Loss | None:
+        """Answers at the end that were there: the log says so, or what the query has counted."""
+        counted = self._progress.counts.answers or 0
+        return writer.lost_end or (Loss(writer.next_row, counted) if counted > writer.next_row else None)
+
+    def _refuse_if_others_would_come(self, missing: Loss, position: Mapping[str, Offset] | None) -> None:
+        """Lost answers have their numbers again only if they are sure to be the same."""
+        known = [*(position or {}).values(), *self._progress.done().values()]
+        if any(offset.every != 1 or offset.keep != 1 for offset in known):
+            raise StreamError(
+                "ROWS_ARE_MISSING",
+                f'{missing} of the answers of query "{self.name}" are missing',
+                detail="it answers some of its windows, or from part of history: others might come in their place",
+                hint="DROP QUERY it and create it again",
+            )
+
+    def _refuse_if_gone(self, at: Mapping[str, Offset]) -> None:
+        """An error if rows that are needed to go on from a position were removed by retention since."""
+        for name, floor in self._plan.operator.needs(at).items():
+            reader = self._catalog.open_stream(name, history=self._plan.operator.reads_history)
+            reader.refresh()
+            first = reader.first_row()
+            if floor.row is not None and first > max(floor.row - floor.before, 0) and first > 0:
+                raise self._cannot_go_on(name, at[name])
+            held = retention.held(self._catalog.stream_storage(name), self.name)
+            if (
+                floor.time is not None
+                and first > 0
+                and (held is None or held.get("time") is None or held["time"] > floor.time)
+            ):
+                oldest = (
+                    reader.read(first, first + 1, [reader.time_column]).column(0) if first < reader.end().row else []
+                )
+                if not len(oldest) or oldest[0].value > floor.time:
+                    raise self._cannot_go_on(name, at[name])
+
+    def _cannot_go_on(self, stream: str, at: Offset) -> QueryError:
+        return QueryError(
+            "CHECKPOINT_IS_LOST",
+            f'query "{self.name}" cannot go on from row {at.row} of stream "{stream}", where its answers end',
+            detail="Spark's checkpoint is lost, and rows that it needs from there on were removed by RETAIN",
+            hint="DROP QUERY it and create it again: it begins with the rows there are",
+        )
+
     # -- answers come in -------------------------------------------------------------------------
 
     def _take(self, batch: Batch) -> None:
@@ -312,7 +392,7 @@ class Query:
         start, end = batch.start(), batch.end()
         rows = self._plan.operator.gather(batch.rows)
         if rows.num_rows:
-            writer.append(rows, producer=_PRODUCER, batch=batch.number)
+            writer.append(rows, producer=_PRODUCER, batch=batch.number, span=(start, end))
         writer.advance(self._plan.operator.reached(end), durable=False)
         begun, self._batch_began = self._batch_began, time.monotonic()
         rows_in = sum(offset.row - start.get(name, Offset()).row for name, offset in end.items())
@@ -327,6 +407,7 @@ class Query:
             rows_out=rows.num_rows,
             rows_thrown=thrown,
             work=batch.work,
+            answers=writer.next_row,
         )
         self._moved()
 

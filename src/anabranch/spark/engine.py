@@ -23,7 +23,7 @@ from anabranch.log.storage import Storage
 from anabranch.operators.base import Work
 from anabranch.spark.answers import Answers, arrow_schema, sealed
 from anabranch.spark.failures import explain_failure
-from anabranch.spark.options import FORMAT, ArchivedFiles, SourceOptions
+from anabranch.spark.options import BEGIN, FORMAT, ArchivedFiles, SourceOptions
 from anabranch.spark.question import Question
 from anabranch.spark.repeatable import check_repeatable
 from anabranch.spark.running import Running, Tries
@@ -306,18 +306,21 @@ class Batch:
         self.number = number
         self.rows = rows
         self.work = work
-        self._checkpoint = checkpoint.child("offsets")
+        self._checkpoint = checkpoint
 
     def end(self) -> dict[str, Offset]:
         """Up to where the micro-batch took in each stream."""
         return self._offsets(self.number)
 
     def start(self) -> dict[str, Offset]:
-        return self._offsets(self.number - 1) if self.number else {}
+        if self.number:
+            return self._offsets(self.number - 1)
+        begin: dict[str, Any] = self._checkpoint.read_json(BEGIN) or {}
+        return {name: Offset(*offset) for name, offset in begin.items()}
 
     def _offsets(self, number: int) -> dict[str, Offset]:
         """From Spark's own log of offsets, written before the micro-batch runs."""
-        text = self._checkpoint.read_bytes(str(number))
+        text = self._checkpoint.child("offsets").read_bytes(str(number))
         if text is None:
             return {}
         last: dict[str, Any] = json.loads(text.decode().strip().splitlines()[-1])

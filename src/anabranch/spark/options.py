@@ -20,6 +20,10 @@ FORMAT = "anabranch"
 """The name of the data source in Spark."""
 
 
+BEGIN = "begin.json"
+"""Beside Spark's own files of a checkpoint: where it begins, if it is not the first of its query."""
+
+
 def ddl(schema: pa.Schema) -> str:
     """An Arrow schema as Spark DDL.
 
@@ -76,6 +80,8 @@ class SourceOptions:
     window_memory_bytes: int = 1 << 30
     ends: dict[str, list[Any]] = field(default_factory=dict)
     """For one-time reads: up to where each stream is read, so that all tasks see the same rows."""
+    begin: dict[str, list[Any]] | None = None
+    """Where a standing query goes on whose checkpoint is a new one; None: where its operator says."""
     starts: dict[str, int] = field(default_factory=dict)
     """For one-time reads: rows before this one are left out."""
     access: Access = field(default_factory=Access)

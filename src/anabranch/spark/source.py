@@ -145,6 +145,8 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
         return self._operator.reads_history
 
     def initialOffset(self) -> dict[str, Any]:
+        if self._options.begin is not None:
+            return self._options.begin
         for name in self._options.streams:
             self._reader(name).refresh()
         return _to_json(self._operator.beginning(self._inputs()))

@@ -8,8 +8,10 @@ What only Spark SQL can compute raises `NeedsSpark`.
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,7 +155,7 @@ class LocalBatch:
     offsets: tuple[dict[str, Offset], dict[str, Offset]]
 
     def start(self) -> dict[str, Offset]:
-        return self.offsets[0] if self.number else {}
+        return self.offsets[0]
 
     def end(self) -> dict[str, Offset]:
         return self.offsets[1]
@@ -185,9 +187,12 @@ class LocalRunning:
         self._other_process: Memories = {}
         self.failure: AnabranchError | None = None
         self.alive = True
-        checkpoint.make()
+        for log in ("offsets", "commits"):
+            checkpoint.child(log).make()
+        if not checkpoint.exists("metadata"):
+            checkpoint.write_json("metadata", {"id": secrets.token_hex(8)}, durable=False)
         self._number = 0
-        while checkpoint.exists(f"commit-{self._number}"):
+        while checkpoint.exists(f"commits/{self._number}"):
             self._number += 1
 
     @property
@@ -207,18 +212,24 @@ class LocalRunning:
         if not self.alive:
             return False
         start = self._offsets(self._number - 1)
-        end = self._offsets(self._number) if self._checkpoint.exists(f"offsets-{self._number}") else self._ends(start)
+        begun = self._checkpoint.exists(f"offsets/{self._number}")
+        end = self._offsets(self._number) if begun else self._ends(start)
         if end == start:
             return False
-        self._checkpoint.write_json(f"offsets-{self._number}", end, durable=False)
+        self._write("offsets", {}, end)
         try:
             self._deliver(start, end)
         except AnabranchError as problem:
             self.failure, self.alive = problem, False
             return False
-        self._checkpoint.write_json(f"commit-{self._number}", {}, durable=False)
+        self._write("commits", {})
         self._number += 1
         return True
+
+    def _write(self, log: str, *lines: Any) -> None:
+        """A file as Spark writes it to its checkpoint."""
+        text = "\n".join(["v1", *map(json.dumps, lines)]).encode()
+        self._checkpoint.child(log).write(lambda sink: sink.write(text), str(self._number), durable=False)
 
     def _deliver(self, start: dict[str, Offset], end: dict[str, Offset]) -> None:
         batches = []
@@ -262,12 +273,13 @@ class LocalRunning:
         return LocalBatch(self._number, rows, inputs.work, (start, end))
 
     def _offsets(self, number: int) -> dict[str, Offset]:
-        saved = self._checkpoint.read_json(f"offsets-{number}")
-        if saved is None:
+        saved = self._checkpoint.child("offsets").read_bytes(str(number))
+        if saved is None and self._options.begin is None:
             for reader in self._readers.values():
                 reader.refresh()
             return self._operator.beginning(Inputs(self._readers))
-        return {name: Offset(*offset) for name, offset in saved.items()}
+        offsets = self._options.begin if saved is None else json.loads(saved.decode().splitlines()[-1])
+        return {name: Offset(*offset) for name, offset in (offsets or {}).items()}
 
     def _ends(self, start: dict[str, Offset]) -> dict[str, Offset]:
         ends = {}

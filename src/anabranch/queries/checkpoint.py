@@ -1,0 +1,139 @@
+"""Where a standing query goes on: its answers' own log says how far it has come, Spark's checkpoint is bookkeeping.
+
+With every answer the log notes up to where the streams were taken in for it (`StreamWriter.append(…, span=…)`). Before
+Spark is started the checkpoint is looked at: one that is lost, not whole (Spark does not force its files to disk), or
+contradicts the answers is put aside, and a fresh one begins where the answers end. A query whose micro-batches have
+answered nothing since goes on from what its progress says, if that speaks of the same answers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from anabranch.errors import QueryError
+from anabranch.log.offset import Offset
+from anabranch.log.storage import Storage
+from anabranch.spark.options import BEGIN
+
+_ASIDE = "checkpoint-aside"
+
+Position = Mapping[str, Offset]
+
+
+class Checkpoint(NamedTuple):
+    """What Spark has written down: where its newest micro-batch begins and ends; `problem` is why it is of no use."""
+
+    start: Position | None = None
+    end: Position | None = None
+    number: int = -1
+    problem: str | None = None
+
+
+class Answered(NamedTuple):
+    """What the log of answers says: `position` is up to where streams are answered, None if it does not say.
+
+    `batch` is the last micro-batch by number, all that older versions have noted; `lost_end` that its newest
+    answers are missing.
+    """
+
+    position: Position | None = None
+    batch: int = -1
+    lost_end: bool = False
+
+
+def look_at(checkpoint: Storage) -> Checkpoint:
+    """What there is of a checkpoint."""
+    numbers, ended = (_numbers(checkpoint.child(log)) for log in ("offsets", "commits"))
+    if not numbers:
+        return Checkpoint(problem="its offsets are lost" if ended else None)
+    newest = numbers[-1]
+    start, end = ({} if n < 0 else _offsets(checkpoint, n) for n in (newest - 1, newest))
+    found = Checkpoint(start, end, newest)
+    if not isinstance(checkpoint.read_json("metadata"), dict):
+        return found._replace(problem="its metadata is lost")
+    if end is None or start is None:
+        return found._replace(problem=f"its offsets of micro-batch {newest if end is None else newest - 1} are lost")
+    if ended and _lines(checkpoint.child("commits"), ended[-1]) is None:
+        return found._replace(problem=f"its note that micro-batch {ended[-1]} ended is not whole")
+    if (newest and not ended) or (ended and ended[-1] not in (newest - 1, newest)):
+        last = f"micro-batch {ended[-1]} is the last that ended" if ended else "none has ended"
+        return found._replace(problem=f"it has begun micro-batch {newest} and {last}")
+    return found._replace(start=start if newest else beginning_of(checkpoint) or {})
+
+
+def beginning_of(checkpoint: Storage) -> dict[str, Offset] | None:
+    """Where a checkpoint begins that is not a query's first."""
+    said = checkpoint.read_json(BEGIN)
+    return {name: Offset(*offset) for name, offset in said.items()} if isinstance(said, dict) else None
+
+
+def contradiction(found: Checkpoint, answered: Answered) -> str | None:
+    """Why a checkpoint cannot be gone on with, if so."""
+    if found.problem is not None:
+        return found.problem
+    if answered.lost_end:
+        return "the newest answers are lost, and are computed again"
+    if found.end is None:
+        return None if answered.position is None and answered.batch < 0 else "it is lost"
+    if answered.position is None:
+        return (
+            f"it ends with micro-batch {found.number}, answered is {answered.batch}"
+            if found.number < answered.batch
+            else None
+        )
+    if not _is_before(answered.position, found.end):
+        return "it does not go as far as the answers do"
+    start = found.start or {}
+    if _is_before(found.end, answered.position) or _is_before(answered.position, start):
+        return None
+    return "its newest micro-batch is answered in part"
+
+
+def begin_afresh(query: Storage, at: Position | None) -> None:
+    """Put the checkpoint aside, and have the next begin at a position (None: where a new query begins)."""
+    checkpoint = query.child("checkpoint")
+    if checkpoint.exists():
+        query.child(_ASIDE).delete_all()
+        query.filesystem.move(checkpoint.path, query.full(_ASIDE))
+    if at is not None:
+        checkpoint.make()
+        checkpoint.write_json(BEGIN, {name: list(offset) for name, offset in at.items()})
+
+
+def refuse(name: str, why: str, answered: Answered) -> None:
+    """An error where nobody knows how far the query has come."""
+    if answered.position is None and answered.batch >= 0:
+        raise QueryError(
+            "CHECKPOINT_IS_LOST",
+            f'query "{name}" cannot go on: {why}, and its answers do not say up to where they go',
+            detail="an older version wrote them",
+            hint="DROP QUERY it and create it again, which computes its answers anew",
+        )
+
+
+def _is_before(a: Position, b: Position) -> bool:
+    """Whether a position is at or before another in every stream."""
+    return all(name in b and offset.row <= b[name].row and offset.time <= b[name].time for name, offset in a.items())
+
+
+def _numbers(log: Storage) -> list[int]:
+    return sorted(int(name) for name in log.files() if name.isdigit())
+
+
+def _lines(log: Storage, number: int) -> list[str] | None:
+    """The lines of a file of Spark's: a version, and JSON; None if it is not whole."""
+    try:
+        lines = (log.read_bytes(str(number)) or b"").decode().strip().splitlines()
+        for line in lines[1:]:
+            json.loads(line)
+    except ValueError:
+        return None
+    return lines if len(lines) > 1 and lines[0].startswith("v") else None
+
+
+def _offsets(checkpoint: Storage, number: int) -> dict[str, Offset] | None:
+    lines = _lines(checkpoint.child("offsets"), number)
+    last: Any = json.loads(lines[-1]) if lines is not None and len(lines) > 2 else None
+    return {name: Offset(*offset) for name, offset in last.items()} if isinstance(last, dict) else None
