@@ -40,6 +40,7 @@ from anabranch.queries import Query
 from anabranch.queries.archiver import Archiver
 from anabranch.queries.archives import Archives
 from anabranch.queries.asking import summaries_name
+from anabranch.queries.damaged import DamagedQuery
 from anabranch.queries.idle import IdleWatch
 from anabranch.queries.ingest import Ingest
 from anabranch.queries.timekeeper import Timekeeper
@@ -390,7 +391,12 @@ class Database:
             info = self.catalog.query(name)
             known = self._queries.get(key)
             if known is None or known.id != info.id:  # another process may have dropped it and made one anew
-                plan = plan_query(_single_select(info.sql), self.catalog, info.live_from)
+                try:
+                    if info.is_damaged:
+                        raise info.damage()
+                    plan = plan_query(_single_select(info.sql), self.catalog, info.live_from)
+                except AnabranchError as problem:  # the others go on, and it says why it does not
+                    return DamagedQuery(info, self.catalog, problem)
                 self._queries[key] = self._make(info, plan)
             return self._queries[key]
 
@@ -606,6 +612,9 @@ class Database:
                     "rejects": StreamReader(rejects).end().row if rejects.exists("stream.json") else 0,
                 }
             )
+        for name in self.catalog.damaged_streams():
+            nothing = {"rows": 0, "bytes": 0, "newest_us": None, "rejects": 0}
+            streams.append({"name": name, "origin": "damaged: its declaration cannot be read", **nothing})
         return streams
 
     # -- the end ---------------------------------------------------------------------------------

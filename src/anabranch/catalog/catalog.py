@@ -28,8 +28,8 @@ from anabranch.errors import CatalogError, StreamError, did_you_mean
 from anabranch.log.lock import BEING_WRITTEN, WriterLock
 from anabranch.log.offset import Offset
 from anabranch.log.stamps import AHEAD_US
-from anabranch.log.storage import Storage, encoded_name
-from anabranch.log.stream import INFO, StreamInfo, rejects_info
+from anabranch.log.storage import Storage, decoded_name, encoded_name
+from anabranch.log.stream import INFO, StreamInfo, has_rows, rejects_info
 from anabranch.schema import StreamSchema, arrow_type
 
 if TYPE_CHECKING:
@@ -56,6 +56,19 @@ class QueryInfo:
     """Differs from that of a dropped query of the same name, so that nothing of it is taken for this one's."""
     live_from: int | None = None
     """The stream's end when a query with SINCE was made: rows before it are history, which may be read in part."""
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether nobody knows what it asks: its declaration cannot be read."""
+        return not self.sql
+
+    def damage(self) -> CatalogError:
+        return CatalogError(
+            "DECLARATION_IS_DAMAGED",
+            f'what query "{self.name}" asks cannot be read',
+            detail=f"its {_QUERY} is lost or not what was written",
+            hint="put the file back from a copy of the database, or DROP QUERY it and create it again",
+        )
 
 
 class Catalog:
@@ -110,7 +123,8 @@ class Catalog:
         return end_of(self.stream_storage(name), self.access)
 
     def _has_stream(self, name: str) -> bool:
-        return self.root.child("streams", _directory(name)).exists(INFO)
+        storage = self.root.child("streams", _directory(name))
+        return storage.exists(INFO) or has_rows(storage)
 
     def stream(self, name: str) -> StreamInfo:
         """The declaration of a stream, or of the rejects of one."""
@@ -132,9 +146,22 @@ class Catalog:
         return self.stream(name).schema
 
     def streams(self) -> list[StreamInfo]:
-        storage = self.root.child("streams")
-        found = [storage.child(d) for d in storage.directories()]
-        return sorted((StreamInfo.load(s) for s in found if s.exists(INFO)), key=lambda i: i.name.lower())
+        """Those whose declaration can be read."""
+        found = (self._declared(directory) for directory in self.root.child("streams").directories())
+        return sorted((info for info in found if isinstance(info, StreamInfo)), key=lambda info: info.name.lower())
+
+    def damaged_streams(self) -> dict[str, StreamError]:
+        """Those whose declaration cannot be read, and why."""
+        directories = self.root.child("streams").directories()
+        found = ((directory, self._declared(directory)) for directory in directories)
+        return {decoded_name(directory): each for directory, each in found if isinstance(each, StreamError)}
+
+    def _declared(self, directory: str) -> StreamInfo | StreamError | None:
+        """What is declared of the stream in a directory, or why that cannot be read; None if there is no stream."""
+        try:
+            return StreamInfo.load(self.root.child("streams", directory))
+        except StreamError as problem:
+            return problem if problem.name == "DECLARATION_IS_DAMAGED" else None
 
     def create_stream(self, info: StreamInfo) -> None:
         _check_stream(info)
@@ -143,7 +170,7 @@ class Catalog:
 
     def _create_stream(self, info: StreamInfo) -> None:
         storage = self.stream_storage(info.name)
-        if storage.exists(INFO):
+        if storage.exists(INFO) or has_rows(storage):
             raise CatalogError(
                 "NAME_EXISTS",
                 f'"{info.name}" exists already',
@@ -174,19 +201,27 @@ class Catalog:
         return self.root.child("queries", _directory(name))
 
     def query(self, name: str) -> QueryInfo:
-        data = self.query_storage(name).read_json(_QUERY)
-        if data is None:
+        found = self._query(_directory(name))
+        if found is None:
             raise CatalogError(
                 "QUERY_NOT_FOUND",
                 f'query "{name}" does not exist',
                 hint=did_you_mean(name, [q.name for q in self.queries()], "SHOW QUERIES lists them"),
             )
-        return QueryInfo(**data)
+        return found
 
     def queries(self) -> list[QueryInfo]:
-        storage = self.root.child("queries")
-        found = (storage.child(d).read_json(_QUERY) for d in storage.directories())
-        return sorted((QueryInfo(**data) for data in found if data), key=lambda q: q.name.lower())
+        """All of them; one whose declaration cannot be read has no SQL (`QueryInfo.is_damaged`)."""
+        found = (self._query(directory) for directory in self.root.child("queries").directories())
+        return sorted((info for info in found if info is not None), key=lambda info: info.name.lower())
+
+    def _query(self, directory: str) -> QueryInfo | None:
+        storage = self.root.child("queries", directory)
+        data = storage.read_json(_QUERY)
+        if data is None:
+            there = storage.exists(_QUERY) or storage.exists("checkpoint")
+            return QueryInfo(decoded_name(directory), "", id="") if there else None
+        return QueryInfo(**data)
 
     def create_query(self, info: QueryInfo, answers: StreamInfo) -> None:
         """A query and the stream its answers go to, both or none.

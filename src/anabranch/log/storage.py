@@ -14,7 +14,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import xxhash
@@ -23,6 +23,7 @@ from pyarrow import fs
 from anabranch.errors import StreamError
 
 TEMPORARY = ".tmp"
+_SUM = "_sum"
 
 
 def encoded_name(name: str) -> str:
@@ -40,6 +41,15 @@ def file_system_at(address: str) -> tuple[fs.FileSystem, str]:
     """The file system that an address like `s3://bucket/river` is on, and the path there."""
     found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(address)
     return found
+
+
+def decoded_name(directory: str) -> str:
+    """The name that a directory was given.
+
+    >>> decoded_name(encoded_name("a b.c"))
+    'a b.c'
+    """
+    return unquote(directory.replace("=", "%"))
 
 
 class Storage:
@@ -192,16 +202,23 @@ class Storage:
             return None
 
     def write_json(self, name: str, value: Any, *, durable: bool = True) -> None:
+        """Write a value; an object carries the sum of its text."""
+        if isinstance(value, dict):
+            value = {**value, _SUM: _sum_of(value)}
         data = json.dumps(value, indent=1).encode()
         self.write(lambda sink: sink.write(data), name, durable=durable)
 
     def read_json(self, name: str) -> Any:
-        """The value of a JSON file, or None if there is none or it is not JSON."""
+        """The value of a JSON file, or None if there is none, it is not JSON, or not what was written."""
         data = self.read_bytes(name)
         try:
-            return None if data is None else json.loads(data)
-        except ValueError:
+            value = None if data is None else json.loads(data)
+        except (ValueError, RecursionError):
             return None
+        if not isinstance(value, dict) or _SUM not in value:  # others write without one
+            return value
+        said = value.pop(_SUM)
+        return value if said == _sum_of(value) else None
 
     def open_file(self, name: str) -> pa.NativeFile:
         """A file for random reading: mapped on a local disk."""
@@ -235,6 +252,10 @@ def _listed(path: str) -> list[str]:
         return os.listdir(path)
     except FileNotFoundError:
         return []
+
+
+def _sum_of(value: dict[Any, Any]) -> str:
+    return xxhash.xxh3_64_hexdigest(json.dumps(value).encode())
 
 
 class _Summing:

@@ -72,9 +72,22 @@ class StreamInfo:
     @staticmethod
     def load(storage: Storage) -> StreamInfo:
         data: dict[str, Any] | None = storage.read_json(INFO)
-        if data is None:
+        if data is None and not has_rows(storage) and not storage.exists(INFO):
             raise StreamError("STREAM_NOT_FOUND", f"there is no stream in {storage.path}")
-        return StreamInfo(**{"id": "", **data, "schema": StreamSchema.from_json(data["schema"])})
+        try:
+            return StreamInfo(**{"id": "", **(data or {}), "schema": StreamSchema.from_json((data or {})["schema"])})
+        except (TypeError, KeyError, ValueError, AttributeError):
+            raise StreamError(
+                "DECLARATION_IS_DAMAGED",
+                f"what was declared of the stream in {storage.path} cannot be read",
+                detail=f"{storage.full(INFO)} is lost or not what was written",
+                hint="put the file back from a copy of the database",
+            ) from None
+
+
+def has_rows(storage: Storage) -> bool:
+    """Whether there are files of a stream's rows, whatever became of its declaration."""
+    return bool(storage.child("segments").files())
 
 
 def rejects_info(info: StreamInfo) -> StreamInfo:

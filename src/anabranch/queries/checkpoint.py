@@ -113,6 +113,36 @@ def refuse(name: str, why: str, answered: Answered) -> None:
         )
 
 
+def mend_ingest(checkpoint: Storage, name: str, appended: int) -> None:
+    """Before an ingestion goes on: what a loss of power left half-written is removed, a lost checkpoint refused.
+
+    `appended` is the last micro-batch that is in the stream, -1 if none is. Its source keeps no position that the
+    stream could tell of, so here Spark's checkpoint is all there is: its offsets are forced to disk before rows
+    are appended, and the newest may be missing only where nothing was.
+    """
+    ended = _numbers(checkpoint.child("commits"))
+    if ended and not _is_whole(checkpoint.child("commits"), ended[-1]):
+        checkpoint.child("commits").delete(str(ended[-1]))
+    begun = _numbers(checkpoint.child("offsets"))
+    if begun and begun[-1] > appended and not _is_whole(checkpoint.child("offsets"), begun[-1]):
+        checkpoint.child("offsets").delete(str(begun.pop()))
+    newest = begun[-1] if begun and _is_whole(checkpoint.child("offsets"), begun[-1]) else -1
+    if newest < appended or (begun and not checkpoint.read_bytes("metadata")):
+        raise QueryError(
+            "CHECKPOINT_IS_LOST",
+            f'ingestion "{name}" has appended up to micro-batch {appended}, its checkpoint goes up to {newest}',
+            detail=f"{checkpoint.path} is lost or not whole, and nobody else knows where its source was",
+            hint="put the directory back from a copy; or ingest under another name, which reads the source anew and "
+            "appends rows that are there already again",
+        )
+
+
+def _is_whole(log: Storage, number: int) -> bool:
+    """Whether a file of Spark's has a version and something behind it."""
+    lines = (log.read_bytes(str(number)) or b"").splitlines()
+    return len(lines) > 1 and lines[0].startswith(b"v")
+
+
 def _is_before(a: Position, b: Position) -> bool:
     """Whether a position is at or before another in every stream."""
     return all(name in b and offset.row <= b[name].row and offset.time <= b[name].time for name, offset in a.items())

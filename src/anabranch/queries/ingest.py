@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import AnabranchError, DataError, QueryError, did_you_mean
 from anabranch.log import Storage, StreamWriter
+from anabranch.queries.checkpoint import mend_ingest
 from anabranch.spark.options import SourceOptions
 
 if TYPE_CHECKING:  # importing pyspark takes a second; it is loaded with the engine
@@ -40,6 +41,7 @@ class Ingest:
                 hint=did_you_mean(unknown[0], schema.names),
             )
         storage.make()
+        mend_ingest(storage.child("checkpoint"), name, writer.batch(self._producer))
         self._time = schema.time
         self._running = engine.ingest(
             frame,
@@ -50,6 +52,7 @@ class Ingest:
         )
 
     def _take(self, batch: Batch) -> None:
+        batch.make_durable()
         rows = batch.rows
         if self._time in rows.column_names:
             rows = rows.sort_by(self._time)

@@ -565,7 +565,11 @@ class Query:
     def stats(self) -> dict[str, Any]:
         """What it has taken in, and its Stream, Store, Scratch and Throw."""
         counts = self._counted().counts
-        reader, store = self._reader(), self.store()
+        reader = self._reader()
+        try:
+            store = self.store()
+        except StreamError:  # who asks for its rows is told which are missing
+            store = reader.schema.empty_table()
         target = {n: self._catalog.end_of(n) or Offset() for n in self.inputs}
         keeps = self._plan.operator.keeps()
         windowed = not isinstance(self._plan.operator, Select | WindowJoin | Merge | RangeMerge)

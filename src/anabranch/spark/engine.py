@@ -308,6 +308,15 @@ class Batch:
         self.work = work
         self._checkpoint = checkpoint
 
+    def make_durable(self) -> None:
+        """Force Spark's note of its offsets to disk, which Spark does not: for sources that keep no position."""
+        offsets = self._checkpoint.child("offsets")
+        if self.number == 0:
+            self._checkpoint.make()
+            offsets.make()
+            self._checkpoint.sync("metadata")
+        offsets.sync(str(self.number))
+
     def end(self) -> dict[str, Offset]:
         """Up to where the micro-batch took in each stream."""
         return self._offsets(self.number)
