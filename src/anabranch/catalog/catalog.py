@@ -219,8 +219,9 @@ class Catalog:
         storage = self.root.child("queries", directory)
         data = storage.read_json(_QUERY)
         if data is None:
-            there = storage.exists(_QUERY) or storage.exists("checkpoint")
-            return QueryInfo(decoded_name(directory), "", id="") if there else None
+            name = decoded_name(directory)
+            there = storage.exists(_QUERY) or (storage.exists("checkpoint") and self._is_of_answers(name))
+            return QueryInfo(name, "", id="") if there else None
         return QueryInfo(**data)
 
     def create_query(self, info: QueryInfo, answers: StreamInfo) -> None:
