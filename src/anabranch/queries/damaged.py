@@ -21,6 +21,7 @@ class DamagedQuery(Query):
     def __init__(self, info: QueryInfo, catalog: Catalog, problem: AnabranchError) -> None:
         self.name = info.name
         self.sql = info.sql
+        self.id = info.id
         self._catalog = catalog
         self._failure = problem
         self._storage = catalog.query_storage(info.name)
@@ -51,6 +52,9 @@ class DamagedQuery(Query):
         raise self._failure
 
     start = start_soon = stop = wait = table = store = stream = explain = reevaluate = _refuse
+
+    def waits_for(self) -> dict[str, Any] | None:
+        return None
 
     def halt(self) -> None:
         """There is nothing to end."""

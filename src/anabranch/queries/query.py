@@ -46,6 +46,8 @@ if TYPE_CHECKING:  # importing pyspark takes a second; it is loaded with the eng
     from anabranch.spark.running import Running
 
 _PRODUCER = "query"
+_FOR_OTHERS = ("STREAM_IS_BEING_WRITTEN", "DIRECTORY_IS_READ_ONLY")
+"""Why this process cannot run a query that another may."""
 _END_OF_TIME = 253_402_300_800_000_000
 """The first time (µs) that has more than four digits in its year."""
 _LONGEST_AHEAD = 1 << 50
@@ -158,10 +160,6 @@ class Query:
             self._failure = self._running.failure
         return self._failure
 
-    def fail(self, problem: AnabranchError) -> None:
-        """It cannot run, and that is why."""
-        self._failure = problem
-
     def answers(self) -> StreamInfo:
         """The stream its answers are to go to; Spark says its columns where it computes them."""
         schema = self._plan.schema
@@ -217,10 +215,10 @@ class Query:
             self._refuse_if_elsewhere()
             self._failure, self._halted = None, False
             storage = self._catalog.stream_storage(self.name)
-            self._writer = StreamWriter(storage, self._settings, self._clock, computed=True)
-            self._progress = Progress(self._storage)  # another process may have run it meanwhile
-            self._batch_began = time.monotonic()
             try:
+                self._writer = StreamWriter(storage, self._settings, self._clock, computed=True)
+                self._progress = Progress(self._storage)  # another process may have run it meanwhile
+                self._batch_began = time.monotonic()
                 self._running = self._engine().run(
                     self._starting_options,
                     self._plan.residual_sql,
@@ -230,8 +228,10 @@ class Query:
                     available_now=available_now,
                     tell=self._progress.note,
                 )
-            except BaseException:
+            except BaseException as problem:
                 self._close_writer()
+                if isinstance(problem, AnabranchError) and problem.name not in _FOR_OTHERS:
+                    self._failure = problem
                 raise
             self._remember(running=True)
 
