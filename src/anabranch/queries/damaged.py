@@ -63,15 +63,19 @@ class DamagedQuery(Query):
         self._catalog.drop_query(self.name)
 
     def stats(self) -> dict[str, Any]:
-        parts = dict.fromkeys(("stream", "store", "scratch", "throw"), _NOTHING)
         counts = self._progress.counts
-        about = {"name": self.name, "status": self.status, "rows_in": counts.rows_in, "bytes_in": counts.bytes_in}
-        measured = {"batches": counts.batches, "rows_per_second": 0.0, "last_batch_ms": 0.0, "behind_rows": 0}
         return {
-            **about,
-            **measured,
+            "name": self.name,
+            "status": self.status,
+            "rows_in": counts.rows_in,
+            "bytes_in": counts.bytes_in,
+            "batches": counts.batches,
+            "rows_per_second": 0.0,
+            "last_batch_ms": 0.0,
+            "behind_rows": 0,
+            "waits_for": None,
             "completeness": {"last_batch": 1.0, "all": 1.0},
-            **parts,
+            **dict.fromkeys(("stream", "store", "scratch", "throw"), _NOTHING),
             "failure": str(self._failure),
         }
 
