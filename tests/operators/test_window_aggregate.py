@@ -408,6 +408,28 @@ def test_sum_beyond_64_bits_is_an_error_and_in_decimal_it_is_not() -> None:
         play(simple(10, 10), log, [log.offset()])
 
 
+@pytest.mark.parametrize("slide", [8, 1])
+def test_the_spread_of_huge_doubles_is_what_spark_says(slide: int) -> None:
+    """Squares beyond all doubles are infinite, differences beyond them are no number; nothing is below zero."""
+    nan, inf = math.nan, math.inf
+    cases: dict[str, tuple[list[float], float]] = {
+        "differences": ([1e308, -1e308], nan), "squares": ([1e200, -1e200], inf), "near": ([1.7e308, 1e308], inf),
+        "equal": ([1.7e308] * 3, 0.0), "one": ([1e308, -1e308, 5.0], nan), "small": ([1e154, -1e154], inf),
+        "infinite": ([inf, 1.0], nan), "many": ([1e308] * 4 + [-1e308] * 4, nan),
+    }  # fmt: skip
+    names = ("var_pop", "stddev_pop", "var_samp", "stddev")
+    op = WindowAggregate(
+        "in", "rows", 8, slide, (("k", "k"),), tuple((name, name, "x") for name in names),
+        (("k", "k"), *((name, name) for name in names), ("_time", "_time")), "_time",
+    )  # fmt: skip
+    for name, (values, wanted) in cases.items():
+        harness = OperatorHarness(op, {"in": StreamSchema.of({"k": "STRING", "x": "DOUBLE", "ts": "TIMESTAMP"}, "ts")})
+        filled = [*values, *[None] * (8 - len(values))]
+        harness.push("in", pa.table({"k": [name] * 8, "x": filled, "ts": pa.array(range(8)).cast(TIME_TYPE)}))
+        last = harness.step().to_pylist()[-1]
+        assert [last[each] for each in names] == pytest.approx([wanted] * 4, nan_ok=True), name
+
+
 def test_wrong_specs_are_refused() -> None:
     log = stream([0], ["x"], "STRING")
     with pytest.raises(QueryError, match="AGGREGATE_TYPE_MISMATCH sum of STRING was asked for, it needs a number"):

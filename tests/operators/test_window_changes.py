@@ -42,7 +42,12 @@ AGGREGATES: list[list[tuple[str, str | None]]] = [
 ]
 
 
-def aggregate(unit: Any, size: int, slide: int, keys: list[str], functions: list[Any], **more: Any) -> WindowAggregate:
+ENDS = (("begin", "window_start"), ("e", "window_end"))
+
+
+def aggregate(
+    unit: Any, size: int, slide: int, keys: list[str], functions: list[Any], ends: bool = False, **more: Any
+) -> WindowAggregate:
     names = [*(f"key_{k}" for k in keys), *(f"a{i}" for i in range(len(functions)))]
     return WindowAggregate(
         "in",
@@ -51,7 +56,7 @@ def aggregate(unit: Any, size: int, slide: int, keys: list[str], functions: list
         slide,
         keys=tuple((f"key_{k}", k) for k in keys),
         aggregates=tuple((f"a{i}", f, arg) for i, (f, arg) in enumerate(functions)),
-        columns=(*((n, n) for n in names), ("begin", "window_start"), ("e", "window_end")),
+        columns=(*((n, n) for n in names), *(ENDS if ends else ())),
         time="_time",
         **more,
     )
@@ -59,7 +64,8 @@ def aggregate(unit: Any, size: int, slide: int, keys: list[str], functions: list
 
 def told_changes(table: pa.Table, width: int) -> list[tuple[int, Bag, Bag]]:
     """(time, deleted, inserted) of each answer that differs from the one before it, deleted rows first."""
-    rows = zip(*(table.column(i).to_pylist() for i in range(width)), strict=True)
+    columns = [c.cast(pa.int64()) if n in dict(ENDS) else c for n, c in zip(table.column_names, table, strict=True)]
+    rows = zip(*(column.to_pylist() for column in columns[:width]), strict=True)
     times, words = table.column("_time").cast(pa.int64()).to_pylist(), table.column(CHANGE).to_pylist()
     found = []
     for time, group in itertools.groupby(zip(times, words, rows, strict=True), key=lambda each: each[0]):
@@ -111,6 +117,7 @@ def play(op: Operator, streams: dict[str, list[Row]], chance: random.Random) -> 
     having=st.booleans(),
     limit=st.sampled_from([None, None, 1, 2]),
     begin=st.sampled_from([-50, 1_000, 1_700_000_000_000_000]),
+    ends=st.booleans(),
 )
 def test_changes_of_aggregates(
     count: int,
@@ -122,26 +129,30 @@ def test_changes_of_aggregates(
     having: bool,
     limit: int | None,
     begin: int,
+    ends: bool,
 ) -> None:
-    """Every window is told, also where only every k-th is to be answered."""
+    """Every window is told, also where only every k-th is to be answered; with its ends, each row is another."""
     chance = random.Random(seed)
     rows = some_rows(count, chance, begin)
     functions = [*functions, ("count", None)]
     last = f"a{len(functions) - 1}"
     order = (("a0", True, chance.random() < 0.5),) if limit is not None else ()
     more: Any = {"order": order, "limit": limit, "having": f"{last} > 1" if having else None}
-    op = WindowChanges(aggregate(unit, *shape, keys, functions, **more))
+    op = WindowChanges(aggregate(unit, *shape, keys, functions, ends, **more))
     steps = play(op, {"in": rows}, chance)
     names = [*(f"key_{k}" for k in keys), *(f"a{i}" for i in range(len(functions)))]
     answers: dict[int, Bag] = {}
     everything = answer(rows, unit, *shape, keys, functions, steps[-1].after)
     for end, group in itertools.groupby(everything, key=lambda row: row[0]):
         named = [dict(zip(names, row[1:], strict=True)) for row in group if not having or row[-1] > 1]
-        answers[end] = bag(tuple(row.values()) for row in in_order(named, order, limit))
+        first = end - shape[0] if unit == "time" else max(end - shape[0], 0)
+        window = (first, end) if ends else ()
+        answers[end] = bag((*row.values(), *window) for row in in_order(named, order, limit))
+    width = len(names) + (2 if ends else 0)
     if unit == "time":
-        check(steps, answers, shape[1], len(names))
+        check(steps, answers, shape[1], width)
     else:
-        check_rows(steps, answers, shape[1], len(names), rows)
+        check_rows(steps, answers, shape[1], width, rows)
 
 
 @settings(max_examples=40)

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anabranch.errors import QueryError
 from anabranch.expressions import compile
 from anabranch.log.offset import MIN_TIME
 from anabranch.operators import window_join
@@ -782,3 +783,13 @@ def test_ten_million_rows_in_one_window() -> None:
     assert len(a) == int((counts[0] * counts[1]).sum())
     assert np.array_equal(i[0][a], i[1][b])
     assert len(np.unique(a.astype(np.int64) * count + b)) == len(a)
+
+
+@pytest.mark.parametrize(
+    "windows", [((0, 1, 2, 2), (1, 2, 2, 2)), ((0, 1, 2, 2), (1, 2, 2, 2), (0, 2, 3, 3))], ids=["left out", "another"]
+)
+def test_windows_of_rows_are_given_for_all_pairs_or_refused(windows: Any) -> None:
+    """A result would otherwise need rows that are further back than any window says."""
+    sources = tuple((alias, "s", None) for alias in "ABC")
+    with pytest.raises(QueryError, match="windows of ROWS are the same for all pairs"):
+        WindowJoin(sources, "rows", windows, (), (("_time", "_time"),), "_time")

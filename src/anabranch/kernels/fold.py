@@ -267,7 +267,8 @@ def _welford(n, mean, m2, slots, values, present):  # type: ignore[no-untyped-de
             n[s] += 1
             off = values[i] - mean[s]
             mean[s] += off / n[s]
-            m2[s] += off * (values[i] - mean[s])
+            # Values further apart than any double have, as in Spark, a spread that nobody knows.
+            m2[s] += off * (values[i] - mean[s]) if np.isfinite(off) else np.nan
 
 
 @compiled
@@ -282,5 +283,5 @@ def _chan(n, mean, m2, slots, more_n, more_mean, more_m2):  # type: ignore[no-un
         a, b = float(n[s]), float(more_n[i])
         off = more_mean[i] - mean[s]
         mean[s] += off * (b / (a + b))
-        m2[s] += more_m2[i] + off * off * (a * b / (a + b))
+        m2[s] += more_m2[i] + (off * off * (a * b / (a + b)) if np.isfinite(off) else np.nan)
         n[s] += more_n[i]

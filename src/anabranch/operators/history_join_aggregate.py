@@ -25,6 +25,7 @@ from anabranch.operators.history.bounded import Bounded, bind_bounded, refuse_qu
 from anabranch.operators.history_join import HistoryJoin, live_with_found, with_found
 from anabranch.operators.window_explain import measure
 from anabranch.operators.window_program import Program, bind_program
+from anabranch.windows.panes import window_starts
 
 _ROWS_PER_BATCH = 1 << 17
 
@@ -178,7 +179,8 @@ class HistoryJoinAggregate(Operator):
             yield self._estimated(bounded, sums, period, keep)
 
     def _estimated(self, bounded: Bounded, sums: Sums, period: int, keep: float) -> pa.Table:
-        return bounded.answer(sums, self.confidence, [period * self.every], [(period + 1) * self.every], keep)
+        ends = np.array([(period + 1) * self.every])
+        return bounded.answer(sums, self.confidence, window_starts(ends, self.every).tolist(), ends.tolist(), keep)
 
     # -- what it has reached, needs and keeps ------------------------------------------------------
 

@@ -23,7 +23,6 @@ from anabranch.operators.windowed import window_due
 from anabranch.schema import TIME_TYPE
 from anabranch.windows.table_files import TableFiles
 
-_WINDOW_COLUMNS = ("window_start", "window_end")
 _ROWS_PER_BATCH = 1 << 17
 _SHOWN = "shown"
 """Files that hold the answer of the window that ends at their number."""
@@ -33,8 +32,8 @@ _SHOWN = "shown"
 class WindowChanges(Operator):
     """The answers of `inner` as rows that are inserted and deleted from window to window.
 
-    Two rows are the same if all columns are, apart from the time and the ends of the window. The
-    answer has the columns of `inner` and then `_change`; at each end the deleted rows come first.
+    Two rows are the same if all columns are, apart from the time. The answer has the columns of `inner`
+    and then `_change`; at each end the deleted rows come first.
     """
 
     kind: ClassVar[str] = "window_changes"
@@ -110,7 +109,7 @@ class WindowChanges(Operator):
             yield int(ends[low]), answers.slice(low, high - low)
 
     def _told(self, old: pa.Table, new: pa.Table, time: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        gone, come = _difference(old, new, self._compared(old))
+        gone, come = _difference(old, new, [name for name in old.column_names if name != self.time])
         rows = pa.concat_tables([old.take(pa.array(gone)), new.take(pa.array(come))])
         if rows.num_rows == 0:
             return
@@ -118,12 +117,6 @@ class WindowChanges(Operator):
         rows = rows.set_column(at, self.time, pa.array(np.full(rows.num_rows, time)).view(TIME_TYPE))
         words = pa.array([DELETE] * len(gone) + [INSERT] * len(come), pa.string())
         yield from rows.append_column(CHANGE, words).cast(schema).to_batches(max_chunksize=_ROWS_PER_BATCH)
-
-    def _compared(self, rows: pa.Table) -> list[str]:
-        left_out = {self.time}
-        if isinstance(self.inner, WindowAggregate):
-            left_out |= {name for name, sql in self.inner.columns if sql.replace("`", "") in _WINDOW_COLUMNS}
-        return [name for name in rows.column_names if name not in left_out]
 
     # -- the answer before --------------------------------------------------------------------------------
 

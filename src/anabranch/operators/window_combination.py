@@ -32,6 +32,7 @@ from anabranch.operators.columns import Bound, bind, project
 from anabranch.operators.window_explain import measure
 from anabranch.operators.window_join import at_time
 from anabranch.schema import TIME_TYPE
+from anabranch.windows.panes import window_starts
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class WindowCombination(Operator):
         columns: dict[str, Column] = {}
         for (name, _, missing), answer, own in zip(self.parts, answers, times, strict=True):
             columns[name] = _at(ends, own, one_array(answer.column(name)), missing)
-        columns["window_start"] = pa.array(ends - self.period).view(TIME_TYPE)
+        columns["window_start"] = pa.array(window_starts(ends, self.period)).view(TIME_TYPE)
         columns["window_end"] = pa.array(ends).view(TIME_TYPE)
         outputs, schema = self._program(inputs)
         yield from project(pa.Table.from_pydict(columns), outputs, schema).to_batches()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -72,6 +73,14 @@ class WindowJoin(Operator):
         if len(groups) > 1:
             named = [", ".join(self.sources[i][0] for i in group) for group in groups]
             raise QueryError("WINDOWS_NOT_CONNECTED", f"no window binds {named[0]} to {named[1]}")
+        pairs, lengths = {frozenset(pair) for *pair, _, _ in self.windows}, {high for *_, high in self.windows}
+        if self.unit == "rows" and (len(lengths) > 1 or len(pairs) < math.comb(len(self.sources), 2)):
+            raise QueryError(
+                "WINDOW_PAIR_INVALID",
+                "windows of ROWS are the same for all pairs",
+                detail=f"There are {len(self.sources)} streams, and windows of {len(pairs)} of their pairs.",
+                hint=f"write WINDOW = {max(lengths)} ROWS",
+            )
 
     @property
     def ordered(self) -> bool:

@@ -19,6 +19,7 @@ from anabranch.operators.columns import Bound, bind, columns_of, project
 from anabranch.operators.ordering import Order, first_of_each
 from anabranch.operators.window_values import Question
 from anabranch.schema import TIME_TYPE
+from anabranch.windows.panes import window_starts
 from anabranch.windows.partials import Partials, key_order
 
 WINDOW_START, WINDOW_END, ROW_TIME = "window_start", "window_end", "_time"
@@ -75,7 +76,7 @@ class Program:
             for kind, numbers in self.aggregates
         ]
         axis = pa.int64() if self.by_rows else TIME_TYPE
-        starts = np.maximum(ends - size, 0) if self.by_rows else ends - size
+        starts = window_starts(ends, size, self.by_rows)
         columns += [pa.array(starts).view(axis), pa.array(ends).view(axis), pa.array(times).view(TIME_TYPE)]
         table = pa.Table.from_arrays(columns, names=list(self.names)).take(pa.array(order))
         if self.having is not None:

@@ -26,6 +26,7 @@ from anabranch.operators.window_program import WINDOW_END, WINDOW_START, kept_ro
 from anabranch.operators.window_ring import WindowRing
 from anabranch.operators.windowed import WindowedOperator, window_due
 from anabranch.schema import TIME_TYPE
+from anabranch.windows.panes import window_starts
 
 CHANGE = "_change"
 INSERT, DELETE = "insert", "delete"
@@ -160,6 +161,8 @@ class _Program:
     columns: tuple[Bound, ...]
     schema: pa.Schema
     adds_time: bool
+    tells_window: bool
+    """Whether a column besides the time says which window a row is told of: then it is another row in each."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -179,9 +182,10 @@ def _bound(operator: WindowRows, source: pa.Schema, time_column: str) -> _Progra
     if operator.changes:
         fields.append((CHANGE, pa.string()))
     used = [*columns, *(value for value, _, _ in order), *([where] if where else [])]
-    return _Program(
-        time_column, columns_of(used, source, time_column), where, order, columns, pa.schema(fields), adds_time
-    )
+    compared = [one for (name, _), one in zip(operator.columns, columns, strict=True) if name != operator.time]
+    tells_window = bool({WINDOW_START, WINDOW_END} - {*source.names} & {n for one in compared for n in one.columns})
+    reads = columns_of(used, source, time_column)
+    return _Program(time_column, reads, where, order, columns, pa.schema(fields), adds_time, tells_window)
 
 
 class _Run:
@@ -269,6 +273,9 @@ class _Run:
         """Rows as they come into the window and leave it; at each end first those that leave."""
         operator = self._operator
         slide, size = operator.slide, operator.size
+        if self._program.tells_window:
+            yield from self._changes_of_all()
+            return
         if operator.limit is not None:
             yield from self._limited_changes()
             return
@@ -312,6 +319,26 @@ class _Run:
                 at = np.full(len(rows), end)
                 inserted = np.arange(len(rows)) >= len(gone)
                 yield self._project(table.take(pa.array(rows)), at, self._stamps(at), inserted)
+
+    def _changes_of_all(self) -> Iterator[pa.Table]:
+        """Where rows tell their window none stays as it is: the answer before goes, and this one comes."""
+        operator = self._operator
+        before = operator.panes.next_end(self._begin) - operator.slide
+        if before + operator.slide > self._reached:
+            return
+        table, axis = self._rows()
+        order = self._sorted(table)
+        panes = np.unique(axis // operator.panes.length)
+        held = operator.panes.ends(before - 1, self._reached, panes, None) * operator.panes.length
+        ends = np.union1d(held, held + operator.slide)
+        for end in ends[(ends > before) & (ends <= self._reached)].tolist():
+            for told_of, inserted in ((end - operator.slide, False), (end, True)):
+                rows = self._first_rows(order, axis, told_of)
+                if count := len(rows):
+                    stamps = self._stamps(np.full(count, end))
+                    yield self._project(
+                        table.take(pa.array(rows)), np.full(count, told_of), stamps, np.full(count, inserted)
+                    )
 
     def answers_by_ring(self, every: int) -> Iterator[pa.Table]:
         """Every window in full, or its first rows, as a ring index finds them."""
@@ -378,14 +405,17 @@ class _Run:
     ) -> pa.Table:
         program, operator = self._program, self._operator
         axis = pa.int64() if self._by_rows else TIME_TYPE
-        starts = ends - operator.size
-        for name, values in ((WINDOW_START, np.maximum(starts, 0) if self._by_rows else starts), (WINDOW_END, ends)):
+        starts = window_starts(ends, operator.size, self._by_rows)
+        for name, values in ((WINDOW_START, starts), (WINDOW_END, ends)):
             if name not in table.column_names:
                 table = table.append_column(name, pa.array(values, pa.int64()).view(axis))
         plain = pa.schema(list(program.schema)[: len(program.columns)])
         answer = project(table, program.columns, plain)
+        times = pa.array(stamps, pa.int64()).view(TIME_TYPE)
         if program.adds_time:
-            answer = answer.append_column(operator.time, pa.array(stamps, pa.int64()).view(TIME_TYPE))
+            answer = answer.append_column(operator.time, times)
+        elif inserted is not None:  # the time of a change is that of the window it comes with
+            answer = answer.set_column(answer.column_names.index(operator.time), operator.time, times)
         if inserted is not None:
             words = pa.array([DELETE, INSERT]).take(pa.array(inserted.astype(np.int8)))
             answer = answer.append_column(CHANGE, words)

@@ -100,6 +100,20 @@ class Panes:
         return np.array(found, np.int64)
 
 
+FIRST_DATE = -62_135_596_800_000_000
+"""0001-01-01, in µs: no date is earlier, for Python and Spark."""
+
+
+def window_starts(ends: NDArray[np.int64], size: int, by_rows: bool = False) -> NDArray[np.int64]:
+    """Where windows begin, as they are told: not before the first row or date there can be.
+
+    >>> window_starts(np.array([5, 20]), 10, by_rows=True)
+    array([ 0, 10])
+    """
+    first = 0 if by_rows else FIRST_DATE
+    return np.where(ends > first, np.maximum(ends - size, first), ends - size)
+
+
 def node_start(nodes: Nodes) -> Nodes:
     """The first pane of each node."""
     return (nodes // LEVELS) << 2 * (nodes % LEVELS)
