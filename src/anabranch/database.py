@@ -143,8 +143,9 @@ class Database:
         """Where Spark says what it has to say: beside the data, or where nothing can be written there, elsewhere."""
         if not self._storage.is_local:
             return None
-        directory = self._storage.path if os.access(self._storage.path, os.W_OK) else tempfile.gettempdir()
-        return os.path.join(directory, "spark.log")
+        if os.access(self._storage.path, os.W_OK):
+            return os.path.join(self._storage.path, "spark.log")
+        return os.path.join(tempfile.gettempdir(), f"anabranch-{os.getuid()}-spark.log")
 
     # -- streams -------------------------------------------------------------------------------
 

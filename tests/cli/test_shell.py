@@ -63,7 +63,9 @@ def test_every_way_out_ends_with_zero(typed, leave: str) -> None:
 
 def test_history_is_kept_for_the_next_session(typed, tmp_path: Path) -> None:
     typed(CREATE + "\x04")
-    assert "CREATE STREAM packets" in (tmp_path / "state" / "anabranch" / "history").read_text()
+    kept = tmp_path / "state" / "anabranch" / "history"
+    assert "CREATE STREAM packets" in kept.read_text()
+    assert kept.stat().st_mode & 0o777 == 0o600, "statements may hold tokens"
     code, out = typed("\x1b[A\r\x04")
     assert code == 0
     assert "NAME_EXISTS" in out

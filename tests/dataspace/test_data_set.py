@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import json
 import os
 from pathlib import Path
 
@@ -340,6 +341,24 @@ def test_a_delta_table_grows_by_versions(tmp_path: Path) -> None:
     table._rows._looked = 0  # type: ignore[attr-defined]
     assert all_rows(table).column("station").to_pylist() == [f"s{n % 7}" for n in range(150)]
     collection.close()
+
+
+@pytest.mark.parametrize(
+    "path", ["../secret.parquet", "%2e%2e/secret.parquet", "{place}/secret.parquet", "a/../../secret.parquet"]
+)
+def test_a_delta_table_serves_no_file_outside_of_its_folder(tmp_path: Path, path: str) -> None:
+    deltalake = pytest.importorskip("deltalake", reason="the extra `delta` is not installed")
+    place = tmp_path / "table"
+    deltalake.write_deltalake(str(place), floods(100).drop_columns(["n"]))
+    next(place.glob("*.parquet")).rename(tmp_path / "secret.parquet")
+    log = next((place / "_delta_log").glob("*.json"))
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in actions:
+        if "add" in action:
+            action["add"]["path"] = path.format(place=tmp_path)
+    log.write_text("\n".join(json.dumps(action) for action in actions))
+    with pytest.raises(AnabranchError):
+        all_rows(Collection(str(place)).get("table"))
 
 
 # -- decoded blocks ----------------------------------------------------------------------------------

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+
+from anabranch.spark.gateway import for_us_alone
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,3 +45,12 @@ def test_no_process_of_a_database_listens_beyond_loopback(spark: SparkSession) -
 
 def test_an_embedded_driver_wants_a_secret(spark: SparkSession) -> None:
     assert spark.sparkContext.getConf().get("spark.authenticate") == "true"
+
+
+def test_what_spark_says_is_for_its_user_alone_and_follows_no_link(tmp_path: Path) -> None:
+    (tmp_path / "linked.log").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic"), open(tmp_path / "linked.log", "ab", opener=for_us_alone):
+        pass
+    with open(tmp_path / "spark.log", "ab", opener=for_us_alone):
+        pass
+    assert (tmp_path / "spark.log").stat().st_mode & 0o777 == 0o600

@@ -198,12 +198,15 @@ def _keys() -> KeyBindings:
 
 
 def _history() -> History:
-    """Statements of earlier sessions, in the user's state directory."""
+    """Statements of earlier sessions, in the user's state directory; for the user alone, since some hold tokens."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     directory = Path(state) / "anabranch"
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        return FileHistory(str(directory / "history"))
+        file = directory / "history"
+        file.touch(0o600)
+        file.chmod(0o600)
+        return FileHistory(str(file))
     except OSError:
         return InMemoryHistory()
 

@@ -47,4 +47,16 @@ def _files(path: str) -> list[str]:
     actions = _open(path).get_add_actions(flatten=True)
     columns = {name: actions.column(name).to_pylist() for name in ("modification_time", "path")}
     in_order = sorted(zip(columns["modification_time"], columns["path"], strict=True))
-    return [os.path.join(path, unquote(file)) for _, file in in_order]
+    return [_inside(path, unquote(file)) for _, file in in_order]
+
+
+def _inside(table: str, file: str) -> str:
+    """A file of a table. Its log may say any path, and whoever wrote it need not be who serves it."""
+    place = os.path.normpath(os.path.join(table, file))
+    if not place.startswith(os.path.join(os.path.normpath(table), "")):
+        raise DataError(
+            "DATA_SET_NOT_READABLE",
+            f"{os.path.basename(table)} has a file that is not in its folder",
+            hint="copy the table as a whole",
+        )
+    return place

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import itertools
 from typing import Any
-from urllib.parse import quote
 
 from anabranch.log import lost
 from anabranch.log.segment import Segment, chain
-from anabranch.log.storage import Storage
+from anabranch.log.storage import Storage, encoded_name
 from anabranch.log.stream import StreamInfo
 
 HOLDS = "holds"
@@ -26,17 +25,17 @@ def hold(stream: Storage, holder: str, row: int | None, time: int | None, before
     holds = stream.child(HOLDS)
     if not holds.exists():
         holds.make()
-    holds.write_json(quote(holder, safe=""), {"row": row, "time": time, "before": before}, durable=False)
+    holds.write_json(encoded_name(holder), {"row": row, "time": time, "before": before}, durable=False)
 
 
 def held(stream: Storage, holder: str) -> dict[str, Any] | None:
     """What a holder has said it needs, if it has."""
-    found = stream.child(HOLDS).read_json(quote(holder, safe=""))
+    found = stream.child(HOLDS).read_json(encoded_name(holder))
     return found if isinstance(found, dict) else None
 
 
 def let_go(stream: Storage, holder: str) -> None:
-    stream.child(HOLDS).delete(quote(holder, safe=""))
+    stream.child(HOLDS).delete(encoded_name(holder))
 
 
 def apply(stream: Storage, segments: Storage, info: StreamInfo) -> list[Segment]:

@@ -15,7 +15,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
-from urllib.parse import quote
 
 from anabranch.catalog import QUERY_ORIGIN, Catalog
 from anabranch.clock import Clock
@@ -23,6 +22,7 @@ from anabranch.errors import AnabranchError, StreamError
 from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.claim import Claimer
 from anabranch.log.lock import BEING_WRITTEN
+from anabranch.log.storage import encoded_name
 from anabranch.log.stream import DATASPACE, INFO, StreamInfo
 from anabranch.settings import Settings
 
@@ -232,9 +232,9 @@ class _Stream:
         """Let the process that writes the stream know; gives when to look again."""
         with contextlib.suppress(StreamError, OSError):
             waits = self._storage.child(_WAITS)
-            if (waits.read_json(quote(waiter, safe="")) or {}).get("time") != time:
+            if (waits.read_json(encoded_name(waiter)) or {}).get("time") != time:
                 waits.make()
-                waits.write_json(quote(waiter, safe=""), {"time": time}, durable=False)
+                waits.write_json(encoded_name(waiter), {"time": time}, durable=False)
         return self._clock.now_us() + _AGAIN_AT_MOST_US
 
 
