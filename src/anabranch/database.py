@@ -543,6 +543,7 @@ class Database:
             poll_ms=self.settings["poll_ms"],
             window_memory_bytes=self.settings["window_memory_bytes"],
             scratch=None if ended else frame_scratch(self.catalog, operator),
+            claims_time=isinstance(self._clock, SystemClock),
             ends={n: list(self._end_of(operator, r, ended)) for n, r in readers.items()},
             access=self.catalog.access,
         )

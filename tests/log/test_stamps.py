@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import fs
 
 from anabranch.clock import SystemClock
 from anabranch.log import Storage, StreamReader, StreamWriter
@@ -211,3 +212,26 @@ def test_claims_from_another_process_and_threads_never_make_a_row_late(tmp_path:
     assert claimed, "nothing was claimed while rows came"
     for row, reached in claimed:
         assert row == len(stamps) or stamps[row] >= reached
+
+
+def elsewhere(path: Path) -> Storage:
+    """A stream that does not lie on a local disk, as far as the log can tell."""
+    made(path)
+    return Storage("l", fs.SubTreeFileSystem(str(path), fs.LocalFileSystem()), "elsewhere://l")
+
+
+def test_where_files_cannot_be_locked_only_the_writer_claims(tmp_path: Path) -> None:
+    storage, clock = elsewhere(tmp_path), ManualClock(HERE)
+    writer, claimer = StreamWriter(storage, clock=clock), Claimer(storage, clock)
+    writer.append([{"x": 1}])
+    clock.advance(5)
+    assert not claimer.claim(clock.now_us())
+    assert not writer.claim(clock.now_us() + 1)
+    assert writer.claim(clock.now_us())
+    assert StreamReader(storage).end().time == clock.now_us()
+    clock.advance(-3)
+    writer.append([{"x": 2}])
+    assert times(storage)[1] - times(storage)[0] == 5_000_000
+    writer.advance(times(storage)[1] + 1_000_000)
+    writer.append([{"x": 3}])
+    assert times(storage)[2] - times(storage)[0] == 6_000_000

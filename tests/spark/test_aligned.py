@@ -60,7 +60,9 @@ def test_streams_go_on_together(tmp_path: Path) -> None:
     for each in found[:-1]:
         assert each["slow"].time <= each["fast"].time
         # and not a row less: the next row of the slow stream is later
-        assert each["slow"].row == open_reader(reader._options.streams["slow"]).row_at_time(each["fast"].time + 1, 100)
+        assert each["slow"].row == open_reader(reader._options.streams["slow"], reader._options.access).row_at_time(
+            each["fast"].time + 1, 100
+        )
     assert found[-1]["slow"].row == 100
 
 

@@ -66,6 +66,7 @@ def _frame(spark: SparkSession, plan: StandingPlan, catalog: Catalog, settings: 
         poll_ms=settings["poll_ms"],
         window_memory_bytes=settings["window_memory_bytes"],
         access=catalog.access,
+        claims_time=True,
     )
     if plan.residual_sql is not None:  # Spark SQL does the rest, with the meaning a database gives it
         return Engine(Session(settings, None, spark)).stream(options, plan.residual_sql)

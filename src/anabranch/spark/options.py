@@ -78,6 +78,8 @@ class SourceOptions:
     """How many of its windows a query answers, see `operators.pace`; a file at `pace` may say otherwise."""
     pace: str | None = None
     window_memory_bytes: int = 1 << 30
+    claims_time: bool = False
+    """The source itself lets time go on where the operator waits for it: nobody else does for a DataFrame."""
     ends: dict[str, list[Any]] = field(default_factory=dict)
     """For one-time reads: up to where each stream is read, so that all tasks see the same rows."""
     begin: dict[str, list[Any]] | None = None

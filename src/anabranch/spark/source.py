@@ -31,6 +31,7 @@ from anabranch.log.storage import Storage
 from anabranch.log.stream import INFO
 from anabranch.operators import operator_from_json
 from anabranch.operators.base import Floor, Inputs, Operator, Task, Work
+from anabranch.spark.claiming import Claiming
 from anabranch.spark.options import FORMAT, SourceOptions
 from anabranch.spark.reducing import Reducing
 from anabranch.spark.staging import ENVELOPE_DDL, seal
@@ -139,6 +140,7 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
         self._target: dict[str, Offset] | None = None
         self._reducing = Reducing(self._operator)
         self._patience = _Patience()
+        self._claiming = Claiming(self._operator, options.streams) if options.claims_time else None
 
     @property
     def _history(self) -> bool:
@@ -239,6 +241,8 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
             if any(ends[name][:2] != offset[:2] for name, offset in begin.items()):
                 self._patience.moved()
                 return ends
+            if self._claiming is not None and self._claiming.claim(begin, ends, self._inputs()):
+                continue
             left = deadline - time.monotonic()
             if left <= 0:
                 return ends
