@@ -19,10 +19,11 @@ from anabranch.errors import AnabranchError
 if TYPE_CHECKING:
     from anabranch.archive.reduction import Reducer, Seen
     from anabranch.database import Database
+    from anabranch.queries.check import Report
     from anabranch.result import Result
 
 __version__ = "0.1.0"
-__all__ = ["AnabranchError", "Database", "Reducer", "Result", "Seen", "__version__", "open"]
+__all__ = ["AnabranchError", "Database", "Reducer", "Result", "Seen", "__version__", "check", "open"]
 
 
 def open(
@@ -42,6 +43,14 @@ def open(
     from anabranch.database import Database
 
     return Database(path, spark=spark, settings=settings, queries=queries, create=create)
+
+
+def check(path: str | os.PathLike[str], *, repair: bool = False) -> Report:
+    """Look through a database that nobody need have open: what is missing or damaged; with `repair` do what is safe."""
+    from anabranch.log.storage import Storage
+    from anabranch.queries.check import check_database
+
+    return check_database(Storage(os.fspath(path)), repair=repair)
 
 
 _LOADED_WHEN_ASKED_FOR = {

@@ -40,6 +40,7 @@ from anabranch.queries import Query
 from anabranch.queries.archiver import Archiver
 from anabranch.queries.archives import Archives
 from anabranch.queries.asking import summaries_name
+from anabranch.queries.check import Report, check_database
 from anabranch.queries.damaged import DamagedQuery
 from anabranch.queries.idle import IdleWatch
 from anabranch.queries.ingest import Ingest
@@ -584,6 +585,10 @@ class Database:
         return pa.Table.from_batches(batches, operator.schema(inputs))
 
     # -- looking at it ---------------------------------------------------------------------------
+
+    def check(self) -> Report:
+        """Look through everything that is on disk, while others may write: what is missing or damaged."""
+        return check_database(self._storage, clock=self._clock)
 
     def overview(self) -> dict[str, Any]:
         """Streams and queries with their sizes, from files alone: works beside a running process."""

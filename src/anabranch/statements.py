@@ -15,6 +15,7 @@ from sqlglot import exp
 from anabranch.catalog.planning import plan_query, plan_question
 from anabranch.dataspace.opening import origin_of
 from anabranch.errors import AnabranchError, CatalogError, DataError
+from anabranch.log import lost
 from anabranch.log.reader import StreamReader
 from anabranch.log.stamps import length_of_time
 from anabranch.log.stream import DATASPACE, StreamInfo
@@ -253,6 +254,7 @@ def describe(db: Database, statement: s.Describe) -> Result:
             note += f", goes on after {info.idle_us / 1e6:g} s of silence" if info.idle_us is not None else ""
             note += f", kept {info.retain_us / 1e6:g} s" if info.retain_us else ""
             note += f", from {origin_of(info)}" if info.origin == DATASPACE else ""
+            note += "".join(f", {each} were lost" for each in lost.losses(db.catalog.stream_storage(info.name)))
         notes.append(note)
     return Result(
         pa.table({"column": info.schema.names, "type": [sql_type(f.type) for f in info.schema.arrow], "note": notes})

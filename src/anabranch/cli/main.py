@@ -61,6 +61,11 @@ def _top_arguments(parser: Parser) -> None:
     )
 
 
+def _check_arguments(parser: Parser) -> None:
+    parser.add_argument("directory", nargs="?", metavar="DIR", help="the database's directory, instead of --db")
+    parser.add_argument("--repair", action="store_true", help="do what is safe, and go on without what is lost")
+
+
 def _data_server_arguments(parser: Parser) -> None:
     parser.add_argument("path", metavar="PATH", help="a file, a folder of files, a Delta table or a database")
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
@@ -102,6 +107,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("append", "append the rows of a file to a stream", _append_arguments),
     Command("tail", "the last rows of a stream or of a query's answer", _tail_arguments),
     Command("top", "streams and queries of a database, live", _top_arguments),
+    Command("check", "is everything there that was written, and as it was written?", _check_arguments),
     Command("data-server", "serve files, tables and streams over the network", _data_server_arguments),
 )
 

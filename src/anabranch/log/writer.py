@@ -17,7 +17,7 @@ import re
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -411,17 +411,16 @@ class StreamWriter:
     def _take_in_arrivals(self, notes: Mapping[str, Any], mark: Reached | None) -> None:
         """After a restart: hold again what was held, and take in what came after the last release."""
         taken = notes.get("arrivals", -1)
-        there = {int(match[1], 16): match for name in self._arrivals.files() if (match := _ARRIVAL.fullmatch(name))}
+        there = _arrivals_there(self._arrivals)
+        missing = missing_arrivals(self._storage, self.info, notes)
+        if missing is not None:
+            raise self._arrivals_lost(f"{missing.files} files of {self._arrivals.path} are not there")
         self._next_arrival = max([taken, *there]) + 1
-        self._miss_arrivals(range(taken + 1, max(self._next_arrival, mark.arrival if mark else 0)), set(there))
-        released, held = notes.get("released", MIN_TIME), 0
         for number, match in sorted(there.items()):
             table = self._arrival(match)
             about = table.schema.metadata or {}
             rows, now = with_columns(table, self.info.schema.arrow), int(about[b"now"])
             if number > taken:
-                self._miss_held(notes, held)
-                notes = {}
                 producers = {k[9:].decode(): int(v) for k, v in about.items() if k.startswith(b"producer:")}
                 self._take_in(match[0], number, rows, now, producers)
             else:
@@ -431,8 +430,6 @@ class StreamWriter:
                 still &= known if known is not None else True
                 still &= times <= now + int(limit * 1e6) if limit else True
                 self._hold(match[0], rows.filter(pa.array(still)))
-                held += bool((times > released).any())
-        self._miss_held(notes, held)
         self._next_arrival = max(self._next_arrival, mark.arrival if mark else 0)
 
     def _arrival(self, match: re.Match[str]) -> pa.Table:
@@ -440,22 +437,6 @@ class StreamWriter:
             return read_whole(self._arrivals, match[0], int(match[3], 16) if match[3] else None)
         except ValueError as problem:
             raise self._arrivals_lost(f"{self._arrivals.full(match[0])}: {problem}") from None
-
-    def _miss_arrivals(self, numbers: range, there: set[int]) -> None:
-        """Each append since the last release has a file, or was agreed to be lost."""
-        agreed = {number for each in lost.lost_arrivals(self._storage) for number in each.get("numbers", ())}
-        missing = [number for number in numbers if number not in there and number not in agreed]
-        if missing:
-            raise self._arrivals_lost(f"{len(missing)} of {len(numbers)} files of {self._arrivals.path} are not there")
-
-    def _miss_held(self, notes: Mapping[str, Any], held: int) -> None:
-        """The log's notes say how many arrivals had rows that were still to come."""
-        agreed = sum(
-            each["held"] for each in lost.lost_arrivals(self._storage) if each.get("taken") == notes.get("arrivals")
-        )
-        wanted = notes.get("held", 0) - agreed
-        if held < wanted:
-            raise self._arrivals_lost(f"{wanted - held} of {wanted} files of {self._arrivals.path} are not there")
 
     def _arrivals_lost(self, what: str) -> StreamError:
         return StreamError(
@@ -572,6 +553,39 @@ def beat(storage: Storage, time: int, stamps: Stamps | None, *, durable: bool) -
     if stamps is not None and storage.is_local:
         stamps.note(time)
     storage.write_json(WATERMARK, {"time": time}, durable=durable)
+
+
+class MissingArrivals(NamedTuple):
+    """How many files of arrivals are not there, and what to record if that is agreed to."""
+
+    files: int
+    record: dict[str, Any]
+
+
+def missing_arrivals(storage: Storage, info: StreamInfo, notes: Mapping[str, Any]) -> MissingArrivals | None:
+    """Arrivals that must be there and are not: each since the last release, and as many as the log's notes say."""
+    arrivals, agreed, mark = storage.child("arrivals"), lost.lost_arrivals(storage), reached(storage)
+    there, taken = _arrivals_there(arrivals), notes.get("arrivals", -1)
+    given_up = {number for each in agreed for number in each["numbers"]}
+    newest = max([taken + 1, mark.arrival if mark else 0, *(number + 1 for number in there)])
+    numbers = [n for n in range(taken + 1, newest) if n not in there and n not in given_up]
+    wanted = notes.get("held", 0) - sum(each["held"] for each in agreed if each["taken"] == taken)
+    held = 0
+    for number, match in there.items():
+        if number <= taken and held < wanted:
+            try:
+                rows = read_whole(arrivals, match[0], int(match[3], 16) if match[3] else None)
+            except ValueError:
+                held += 1  # it is there, and damaged: who takes it in is told
+                continue
+            held += bool((times_of(rows, info.schema.time)[0] > notes.get("released", MIN_TIME)).any())
+    files = len(numbers) + max(wanted - held, 0)
+    record = {"taken": taken, "held": max(wanted - held, 0), "numbers": numbers}
+    return MissingArrivals(files, record) if files else None
+
+
+def _arrivals_there(arrivals: Storage) -> dict[int, re.Match[str]]:
+    return {int(match[1], 16): match for name in arrivals.files() if (match := _ARRIVAL.fullmatch(name))}
 
 
 def times_of(rows: pa.Table, column: str) -> tuple[Times, Mask | None]:

@@ -8,6 +8,7 @@ before stay until nobody can ask for them. What is damaged counts as lost; the o
 from __future__ import annotations
 
 import json
+import re
 import struct
 import zlib
 from collections.abc import Sequence
@@ -104,6 +105,16 @@ class StateFiles:
         for offset in sorted(made, key=made.__getitem__)[:-_KEPT_FILES]:
             for file in files[offset]:
                 folder.delete(file)
+
+
+_FILE = re.compile(r".+-\d+of\d+")
+
+
+def is_whole(content: bytes | None, file: str) -> bool | None:
+    """Whether a file of a scratch folder is a state as it was written; None if it is no state, or gone."""
+    if content is None or not _FILE.fullmatch(file):
+        return None
+    return content[:4] == _MAGIC and struct.pack("<I", zlib.crc32(memoryview(content)[8:])) == content[4:8]
 
 
 def _content(state: State, since: str) -> bytes:

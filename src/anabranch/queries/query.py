@@ -20,7 +20,7 @@ import pyarrow as pa
 from anabranch.catalog import QUERY_ORIGIN, Catalog, QueryInfo
 from anabranch.clock import Clock
 from anabranch.errors import AnabranchError, CatalogError, QueryError, StreamError
-from anabranch.log import Offset, StreamReader, StreamWriter, retention
+from anabranch.log import Offset, StreamReader, StreamWriter, lost, retention
 from anabranch.log.lock import owner_of
 from anabranch.log.lost import Loss
 from anabranch.log.stream import StreamInfo
@@ -320,7 +320,8 @@ class Query:
         """See to it that Spark's checkpoint agrees with the answers; see `queries.checkpoint`."""
         position, missing = writer.position(_PRODUCER), self._missing_answers(writer)
         answered = checkpoint.Answered(position, writer.batch(_PRODUCER), missing is not None)
-        why = checkpoint.contradiction(checkpoint.look_at(self._storage.child("checkpoint")), answered)
+        found = checkpoint.look_at(self._storage.child("checkpoint"))
+        why = checkpoint.contradiction(found, answered) or self._given_up(found.end or {})
         if why is None:
             return
         checkpoint.refuse(self.name, why, answered)
@@ -328,6 +329,7 @@ class Query:
             self._refuse_if_others_would_come(missing, position)
         at = self._progress.done() if missing is None and self._progress.speaks_of(writer) else position
         if at is not None:
+            at = {name: offset._replace(row=max(offset.row, self._first_left(name))) for name, offset in at.items()}
             self._refuse_if_gone(at)
         checkpoint.begin_afresh(self._storage, at)
         if not self._plan.operator.scratch_is_state:  # it may be of micro-batches that now are cut in another way
@@ -337,6 +339,18 @@ class Query:
             writer.begin_again()
         text = f"Spark's checkpoint was put aside: {why}; the query goes on from its answers"
         self._progress.tell("checkpoint_was_renewed", text)
+
+    def _first_left(self, stream: str) -> int:
+        """The first row of a stream of which rows were lost and given up, else 0."""
+        storage = self._catalog.stream_storage(stream)
+        return lost.kept_from(storage) or 0 if lost.losses(storage) else 0
+
+    def _given_up(self, at: Mapping[str, Offset]) -> str | None:
+        """Which rows that are still to be taken in were given up with what was lost, if any."""
+        for name, offset in at.items():
+            if offset.row < (first := self._first_left(name)):
+                return f'{Loss(offset.row, first)} of stream "{name}" were lost and given up'
+        return None
 
     def _missing_answers(self, writer: StreamWriter) -> Loss | None:
         """Answers at the end that were there: the log says so, or what the query has counted."""
@@ -360,6 +374,8 @@ class Query:
             reader = self._catalog.open_stream(name, history=self._plan.operator.reads_history)
             reader.refresh()
             first = reader.first_row()
+            if self._first_left(name) == first:
+                continue  # someone has agreed to go on without
             if floor.row is not None and first > max(floor.row - floor.before, 0) and first > 0:
                 raise self._cannot_go_on(name, at[name])
             held = retention.held(self._catalog.stream_storage(name), self.name)
