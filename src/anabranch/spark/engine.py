@@ -32,7 +32,7 @@ from anabranch.spark.staging import clear, sweep, unseal
 from anabranch.spark.within import within
 
 T = TypeVar("T")
-_PROBE_SECONDS = 10.0
+_PROBE_SECONDS = 30.0
 _POOL = "questions"
 """What questions are computed in: it gets its share of the processors beside that of the standing queries."""
 
@@ -79,10 +79,6 @@ class Engine:
         self._views = threading.Lock()
         self._asking = _Asking()
         self._closing = threading.Event()
-
-    @property
-    def _spark(self) -> SparkSession:
-        return self.session.spark
 
     @property
     def parallelism(self) -> int:
@@ -185,23 +181,25 @@ class Engine:
 
     def stream(self, options: SourceOptions, residual_sql: str | None = None) -> DataFrame:
         """The operator's answer as it grows, as a streaming DataFrame."""
-        frame = self._spark.readStream.format(FORMAT).options(**options.to_options()).load()
+        spark = self.session.spark
+        frame = spark.readStream.format(FORMAT).options(**options.to_options()).load()
         if residual_sql is None or options.sealed:
             return frame
         view = f"{INPUT_VIEW}_{secrets.token_hex(8)}"  # others start at this moment, and all of them read INPUT_VIEW
         try:
             frame.createTempView(view)
-            answer = self._spark.sql(f"WITH {INPUT_VIEW} AS (SELECT * FROM {view}) {residual_sql}")
+            answer = spark.sql(f"WITH {INPUT_VIEW} AS (SELECT * FROM {view}) {residual_sql}")
             check_repeatable(answer)
             return answer
         except PySparkException as problem:
-            raise explain_failure(problem) from problem
+            raise self._explained(problem) from problem
         finally:
-            self._spark.catalog.dropTempView(view)
+            with contextlib.suppress(Py4JError, OSError):  # Spark may be gone, and the view with it
+                spark.catalog.dropTempView(view)
 
     def answer_schema(self, options: SourceOptions, residual_sql: str) -> pa.Schema:
         """The columns of an answer that Spark SQL computes the rest of."""
-        return arrow_schema(self.stream(replace(options, sealed=False), residual_sql))
+        return self.ask(lambda: arrow_schema(self.stream(replace(options, sealed=False), residual_sql)))
 
     def run(
         self,

@@ -79,6 +79,7 @@ class Running:
         self._stopping = threading.Event()
         self._life: Life | None = None
         self._query: StreamingQuery | None = None
+        self._ran = False
         self._thread = threading.Thread(target=self._live, name="anabranch-query", daemon=True)
         self._thread.start()
 
@@ -147,6 +148,7 @@ class Running:
         if self._stopping.is_set():
             query.stop()
             return
+        self._ran = True
         self._become("running")
         query.awaitTermination()
         if self._life.lost and not self._stopping.is_set():
@@ -177,7 +179,7 @@ class Running:
                 return None
             # Whoever had nothing to do when Spark was lost is not the one it was lost by.
             return self._tries.failed() if self._in_batch() else 0.0
-        if failure.name == SPARK_COULD_NOT_START and self._query is None and self._tries.count == 0:
+        if failure.name == SPARK_COULD_NOT_START and not self._ran:
             return None  # it never could
         if failure.name in (WORKER_DID_NOT_START, WORKER_DIED, PLANNER_DIED, SPARK_COULD_NOT_START):
             return self._tries.failed()

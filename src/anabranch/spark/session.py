@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from pyspark import SparkContext
@@ -34,6 +35,7 @@ STARTED_WITH: dict[str, str] = {
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.sql.artifact.isolation.enabled": "false",
     "spark.scheduler.mode": "FAIR",
+    "spark.scheduler.allocation.file": Path(__file__).with_name("pools.xml").as_uri(),
     # One thread out of memory may leave a JVM that neither works nor ends; ended, it is started again.
     "spark.driver.defaultJavaOptions": "-XX:+ExitOnOutOfMemoryError",
 }
