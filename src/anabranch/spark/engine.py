@@ -96,18 +96,27 @@ class Engine:
             return work()
         tag = self._asking.tag or f"question-{secrets.token_hex(8)}"
 
-        def asked() -> T:
+        def prepare() -> None:
             self._asking.inside, self._asking.tag = True, tag
-            try:
-                return work()
-            except (PySparkException, Py4JError, OSError, EOFError, pa.ArrowException) as problem:
-                raise self._explained(problem) from problem
+            with self._explaining():
+                self.start()
 
-        return Question(asked, lambda: self.cancel(tag), self._end_if_stuck).ask(seconds, self._closing)
+        def asked() -> T:
+            with self._explaining():
+                return work()
+
+        return Question(prepare, asked, lambda: self.cancel(tag), self._end_if_stuck).ask(seconds, self._closing)
+
+    @contextlib.contextmanager
+    def _explaining(self) -> Iterator[None]:
+        try:
+            yield
+        except (PySparkException, Py4JError, OSError, EOFError, pa.ArrowException) as problem:
+            raise self._explained(problem) from problem
 
     def _explained(self, problem: Exception) -> Exception:
         life = self.session.last_life
-        if life is not None and life.lost_by(problem):
+        if life is not None and (life.lost_by(problem) or isinstance(problem, ConnectionError)):
             return life.loss()
         return explain_failure(problem) if isinstance(problem, PySparkException | Py4JError) else problem
 

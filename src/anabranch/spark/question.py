@@ -20,10 +20,16 @@ _CANCEL_SECONDS = 10.0
 
 
 class Question(Generic[T]):
-    """`work` in its own thread; `cancel` ends what Spark does for it, `stuck` is called if that is of no use."""
+    """`work` in its own thread; `cancel` ends what Spark does for it, `stuck` is called if that is of no use.
 
-    def __init__(self, work: Callable[[], T], cancel: Callable[[], Any], stuck: Callable[[], Any]) -> None:
-        self._work, self._cancel, self._stuck = work, cancel, stuck
+    Before it `prepare` may take the time it takes: Spark may have to be started.
+    """
+
+    def __init__(
+        self, prepare: Callable[[], Any], work: Callable[[], T], cancel: Callable[[], Any], stuck: Callable[[], Any]
+    ) -> None:
+        self._prepare, self._work, self._cancel, self._stuck = prepare, work, cancel, stuck
+        self._began: float | None = None
         self._done = threading.Event()
         self._outcome: list[T] = []
         self._problem: BaseException | None = None
@@ -31,10 +37,9 @@ class Question(Generic[T]):
     def ask(self, seconds: float, closing: threading.Event) -> T:
         """The answer; an error if it takes longer than `seconds` (0: no limit) or the database is closed."""
         threading.Thread(target=self._run, name="anabranch-question", daemon=True).start()
-        deadline = time.monotonic() + seconds if seconds else None
         try:
             while not self._done.wait(_LOOK_SECONDS):
-                if deadline is not None and time.monotonic() > deadline:
+                if seconds and self._began is not None and time.monotonic() > self._began + seconds:
                     raise QueryError(
                         "STATEMENT_TIMED_OUT",
                         f"the statement took longer than {seconds:g} s",
@@ -51,6 +56,8 @@ class Question(Generic[T]):
 
     def _run(self) -> None:
         try:
+            self._prepare()
+            self._began = time.monotonic()
             self._outcome.append(self._work())
         except BaseException as problem:
             self._problem = problem
