@@ -33,6 +33,8 @@ from anabranch.spark.within import within
 
 T = TypeVar("T")
 _PROBE_SECONDS = 30.0
+_BROKEN = (ConnectionRefusedError, ConnectionResetError, BrokenPipeError)
+"""What py4j raises where its JVM is gone."""
 _POOL = "questions"
 """What questions are computed in: it gets its share of the processors beside that of the standing queries."""
 
@@ -116,7 +118,7 @@ class Engine:
 
     def _explained(self, problem: Exception) -> Exception:
         life = self.session.last_life
-        if life is not None and (life.lost_by(problem) or isinstance(problem, ConnectionError)):
+        if life is not None and (life.lost_by(problem) or type(problem) in _BROKEN):
             return life.loss()
         return explain_failure(problem) if isinstance(problem, PySparkException | Py4JError) else problem
 
