@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import secrets
 import threading
@@ -18,6 +19,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType, TimestampType
 
+from anabranch.errors import QueryError
 from anabranch.log.offset import Offset
 from anabranch.log.storage import Storage
 from anabranch.operators.base import Work
@@ -227,15 +229,15 @@ class Engine:
 
         Does not wait for Spark; `tell` is told when it is started again, and why.
         """
-        tries = Tries()
+        tries, deliveries = Tries(), _Deliveries(on_batch)
 
         def begin() -> StreamingQuery:
-            asked = options()
+            asked, deliver = deliveries.begin(options)
             if residual_sql is None:
                 frame = self.stream(replace(asked, sealed=True))
             else:
                 frame = self._sealed(self.stream(replace(asked, sealed=False), residual_sql), schema, asked)
-            return self._begin(frame, schema, asked, checkpoint, on_batch, available_now, tries)
+            return self._begin(frame, schema, asked, checkpoint, deliver, available_now, tries)
 
         return Running(begin, self.session, tries, in_batch=lambda: _in_batch(checkpoint), tell=tell)
 
@@ -289,6 +291,30 @@ class Engine:
         writer = sealed_rows.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint.address)
         writer = writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime="0 seconds")
         return writer.start()
+
+
+class _Deliveries:
+    """Micro-batches that are taken one at a time, and only from the newest start of a query.
+
+    A thread that was taking one in when Spark was lost may go on with it for a while.
+    """
+
+    def __init__(self, on_batch: Callable[[Batch], None]) -> None:
+        self._on_batch = on_batch
+        self._lock = threading.Lock()
+        self._start = 0
+
+    def begin(self, prepare: Callable[[], T]) -> tuple[T, Callable[[Batch], None]]:
+        """What is prepared for a start while nothing is delivered, and where it delivers."""
+        with self._lock:
+            self._start += 1
+            return prepare(), functools.partial(self._deliver, self._start)
+
+    def _deliver(self, start: int, batch: Batch) -> None:
+        with self._lock:
+            if start != self._start:
+                raise QueryError("QUERY_IS_STOPPED", "the query was started again")
+            self._on_batch(batch)
 
 
 class _Asking(threading.local):

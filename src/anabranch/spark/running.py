@@ -24,6 +24,8 @@ from anabranch.spark.within import within
 _STOP_SECONDS = 30.0
 _PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0)
 """Seconds before each further start; after as many failures in a row a query has failed."""
+_BUSY_PAUSES = (*_PAUSES, *(10.0,) * 25)
+"""The same where a worker did not start in time: a machine may be busy for minutes."""
 _LONG_LIFE = 300.0
 """A query that has run for so long does not fail in a row with what was before."""
 
@@ -46,12 +48,13 @@ class Tries:
         """A micro-batch is done: what came before is forgotten."""
         self._count = 0
 
-    def failed(self) -> float | None:
+    def failed(self, pauses: tuple[float, ...] | None = None) -> float | None:
         """Seconds to wait before the next try; None if there is none."""
+        pauses = pauses or _PAUSES
         if time.monotonic() - self._began > _LONG_LIFE:
             self._count = 0
         self._count += 1
-        return _PAUSES[self._count - 1] if self._count <= len(_PAUSES) else None
+        return pauses[self._count - 1] if self._count <= len(pauses) else None
 
 
 class Running:
@@ -181,14 +184,16 @@ class Running:
             return self._tries.failed() if self._in_batch() else 0.0
         if failure.name == SPARK_COULD_NOT_START and not self._ran:
             return None  # it never could
-        if failure.name in (WORKER_DID_NOT_START, WORKER_DIED, PLANNER_DIED, SPARK_COULD_NOT_START):
+        if failure.name == WORKER_DID_NOT_START:
+            return self._tries.failed(_BUSY_PAUSES)
+        if failure.name in (WORKER_DIED, PLANNER_DIED, SPARK_COULD_NOT_START):
             return self._tries.failed()
         return None
 
     def _given_up(self, failure: AnabranchError) -> AnabranchError:
         if self._tries.count <= len(_PAUSES):
             return failure
-        often = f"it was started {len(_PAUSES)} times more and got no further"
+        often = f"it was started {self._tries.count - 1} times more and got no further"
         return QueryError(failure.name, failure.message, detail=often, hint=failure.hint)
 
     # -- the end -------------------------------------------------------------------------------------
