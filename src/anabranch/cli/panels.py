@@ -14,7 +14,7 @@ from anabranch.cli.terminal import clock_time, count, size
 Entry = Mapping[str, Any]
 WIDE = 110
 _LEFT = {"status", "what"}
-_STATUS = {"running": "green", "failed": "bold red", "stopped": "yellow"}
+_STATUS = {"running": "green", "failed": "bold red", "lost": "bold red", "stopped": "yellow", "starting": "cyan"}
 
 
 def streams_table(streams: Iterable[Entry], width: int = WIDE) -> Table:
