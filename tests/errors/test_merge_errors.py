@@ -134,12 +134,6 @@ WRONG_ON = [
         "MERGE_KEYS_DIFFER STRING and BIGINT cannot be compared for equality here. Hint: CAST one of them",
     ),
     (
-        "within(p.lat, f.lat, 1) AND p.price = f.n",
-        32,
-        "MERGE_KEYS_DIFFER DECIMAL(10,2) and BIGINT cannot be compared for equality here. Hint: write "
-        "within(p.price, f.n, 0)",
-    ),
-    (
         "within(exp(p.lat), f.lat, 1)",
         4,
         "EXPRESSION_NOT_EVALUABLE_IN_WINDOW exp(`p.lat`) cannot be computed inside a window. Detail: EXP(`p.lat`): "

@@ -8,7 +8,7 @@ from collections.abc import Callable
 WHOLE, EXACT, FLOATING, TEXT, TIME, DATE, TRUTH = "whole", "exact", "floating", "text", "time", "date", "truth"
 COLUMNS = {
     WHOLE: ["i8", "i16", "i", "i2", "l", "l2", "missing"],
-    EXACT: ["n", "m", "r"],
+    EXACT: ["n", "m", "r", "w"],
     FLOATING: ["f", "d", "d2"],
     TEXT: ["s", "s2"],
     TIME: ["ts", "ts2"],
@@ -33,7 +33,7 @@ LITERALS = {
 TEXTS = LITERALS[TEXT][:-1]
 DECIMALS = ["0.1", "0.5", "1.0", "-1.5", "1000.25"]
 WHOLE_TYPES = ["TINYINT", "SMALLINT", "INT", "BIGINT"]
-RELATED = {WHOLE: FLOATING, FLOATING: WHOLE, EXACT: WHOLE, TIME: DATE, DATE: TIME}
+RELATED = {WHOLE: FLOATING, FLOATING: WHOLE, EXACT: FLOATING, TIME: DATE, DATE: TIME}
 COMPARISONS = ["=", "<>", "<", "<=", ">", ">=", "<=>"]
 
 

@@ -55,6 +55,16 @@ COLUMNS: dict[str, tuple[pa.DataType, list[object]]] = {
         [Decimal("1.0123456789"), None, Decimal("-0.0000000001"), Decimal("12345678901234567890.5"), Decimal("1000")],
     ),
     "r": (pa.decimal128(12, 3), [Decimal("1.500"), Decimal("-7.125"), None, Decimal("999999999.999"), Decimal("0")]),
+    "w": (
+        pa.decimal128(38, 2),
+        [
+            Decimal("1.50"),
+            Decimal("-7.13"),
+            None,
+            Decimal("1000000000.00"),
+            Decimal("12345678901234567890123456789.1"),
+        ],
+    ),
     "raw": (pa.binary(), [b"", b"\xff\x00", None, b"a"]),
     "raw2": (pa.binary(), [b"\x7f", None, b"a"]),
     "missing": (pa.int32(), [None]),

@@ -106,7 +106,6 @@ ts = i
 dt = '2020-1-1'
 ts IN ('2020-01-01')
 i IN ('1')
-i IN (1, 1.5)
 i IN (SELECT 1)
 i IN ()
 l < 99999999999999999999
@@ -129,8 +128,6 @@ i / 1.5
 n / 2
 n % 2
 i % 2.5
-n + d
-n < d
 n * CAST(1 AS BIGINT)
 n * +1
 n * -(1)
@@ -147,9 +144,7 @@ i AND b
 CASE WHEN i THEN 1 END
 CASE WHEN NULL THEN 1 END
 CASE WHEN b THEN 'a' ELSE 1 END
-CASE WHEN b THEN 1 ELSE 1.5 END
 IF(b, 1)
-COALESCE(i, 1.5)
 COALESCE(s, 1)
 GREATEST(i)
 GREATEST(i, s)
@@ -164,7 +159,6 @@ CAST(ts AS STRING)
 CAST(dt AS STRING)
 CAST(ts AS INT)
 CAST(i AS TIMESTAMP)
-CAST(n AS DOUBLE)
 CAST(n AS INT)
 CAST(i AS DECIMAL(5, 2))
 CAST(s AS BINARY)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from anabranch.schema import StreamSchema
@@ -43,9 +44,9 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 SECOND = dt.timedelta(seconds=1)
 _VALUES: dict[str, list[Any]] = {
     "h": [None, -1, 0, 1, 2, 3, 7],
-    "i": [None, -3, -1, 0, 0, 1, 1, 2, 3, 7, 2**31 - 1, -(2**31)],
-    "l": [None, -1, 0, 1, 1, 2, 3, 7, 2**31 - 1, 2**53, 2**53 + 1, 2**63 - 1, -(2**63)],
-    "f": [None, 0.0, -0.0, 0.5, 1.0, 2.0, 3.0, 0.10000000149011612, math.nan, math.inf],
+    "i": [None, -3, -1, 0, 0, 1, 1, 2, 3, 7, 2**31 - 1, -(2**31), 2**24 + 1],
+    "l": [None, -1, 0, 1, 1, 2, 3, 7, 2**31 - 1, 2**24 + 1, 2**53, 2**53 + 1, 2**63 - 1, -(2**63)],
+    "f": [None, 0.0, -0.0, 0.5, 1.0, 2.0, 3.0, 0.10000000149011612, math.nan, math.inf, 2.0**24, 2.0**31],
     "x": [None, 0.0, -0.0, 0.1, 0.3, 0.5, 1.0, 2.0, 2.5, 3.0, 2.0**53, 1e300, math.nan, math.inf, -math.inf],
     "s": [None, "", "a", "a", "b", "aa", "é", "z", "Z", "a long one that is in no short buffer", *"cdefghijk"],
     "d": [None, *map(Decimal, ("-1.25", "0.00", "0.10", "0.03", "1.00", "2.00", "9999999.99"))],
@@ -143,6 +144,8 @@ plus = _known(lambda a, b, bits=32: wrapped(a + b, bits))
 minus = _known(lambda a, b, bits=32: wrapped(a - b, bits))
 times = _known(lambda a, b, bits=32: wrapped(a * b, bits))
 size = _known(lambda a, bits=32: wrapped(abs(a), bits))
+single = _known(lambda a: float(np.float32(a)))
+"""A number as FLOAT, in which Spark compares and adds whole numbers and FLOAT."""
 
 
 # -- conditions --------------------------------------------------------------------------------------
@@ -186,6 +189,8 @@ EQUALITIES = [
     Template("`A.i` = `B.i` + 1", lambda a, b: equal(a["i"], plus(b["i"], 1))),
     Template("`A.i` - 1 = `B.l` * 2", lambda a, b: equal(minus(a["i"], 1), times(b["l"], 2, 64))),
     Template("`A.l` = `B.l`", lambda a, b: equal(a["l"], b["l"])),
+    Template("`A.i` = `B.f`", lambda a, b: equal(single(a["i"]), b["f"])),
+    Template("`A.f` = `B.l`", lambda a, b: equal(a["f"], single(b["l"]))),
 ]
 BANDS = [
     Template(
@@ -220,6 +225,11 @@ BANDS = [
     Template("`A.i` BETWEEN `B.i` AND `B.l`", lambda a, b: between(a["i"], b["i"], b["l"])),
     Template("`A.i` BETWEEN `B.i` + 2 AND `B.i` - 2", lambda a, b: between(a["i"], plus(b["i"], 2), minus(b["i"], 2))),
     Template("`B.h` BETWEEN `A.h` - 1 AND `A.h`", lambda a, b: between(b["h"], minus(a["h"], 1), a["h"])),
+    Template("abs(`A.i` - `B.f`) <= 0.5D", lambda a, b: at_most(size(single(minus(single(a["i"]), b["f"]))), 0.5)),
+    Template(
+        "`A.l` BETWEEN `B.f` - 1 AND `B.f` + 1",
+        lambda a, b: between(single(a["l"]), single(minus(b["f"], 1.0)), single(plus(b["f"], 1.0))),
+    ),
 ]
 COMPARISONS = [
     Template("`A.i` < `B.i`", lambda a, b: less(a["i"], b["i"])),
@@ -233,6 +243,7 @@ COMPARISONS = [
     Template("`A.n` < `B.n`", lambda a, b: less(a["n"], b["n"])),
     Template("`A.i` <> `B.i`", lambda a, b: invert(equal(a["i"], b["i"]))),
     Template("`A.x` <> `B.x`", lambda a, b: invert(equal(a["x"], b["x"]))),
+    Template("`A.i` <= `B.f`", lambda a, b: at_most(single(a["i"]), b["f"])),
     Template("`A.i` * 2 > `B.l` + 1", lambda a, b: less(plus(b["l"], 1, 64), times(a["i"], 2))),
 ]
 RESIDUALS = [

@@ -21,6 +21,7 @@ from anabranch.expressions import compile
 from anabranch.log.offset import MIN_TIME
 from anabranch.operators import window_join
 from anabranch.operators.join import run, steps
+from anabranch.operators.join.analysis import analyse
 from anabranch.operators.window_join import WindowJoin
 from anabranch.schema import TIME_TYPE, StreamSchema
 from anabranch.testing import OperatorHarness
@@ -334,6 +335,27 @@ def test_whole_numbers_equal_to_one_double_need_not_be_equal_to_each_other() -> 
     near = [2**53, 2**53 + 1, 2**53 + 2]
     streams = {"s": rows_of([1, 2, 3], l=near), "t": rows_of([1, 2], x=2.0**53), "u": rows_of([2, 3, 3], l=near)}
     assert len(check(join, streams, random.Random(1))) == 8
+
+
+@pytest.mark.parametrize("family", ["equality", "band", "comparison"])
+def test_whole_numbers_meet_float_as_float(family: str) -> None:
+    """2^24 + 1 is no FLOAT: beside one it is 2^24."""
+    streams = {name: rows_of(range(3), i=2**24 + 1, l=2**24 + 1, f=2.0**24) for name in "st"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "_WIDE", 0)
+        for template in (each for each in FAMILIES[family] if "f`" in each.sql and "x`" not in each.sql):
+            found = check(join_of("st", uniform(2, 100), conditions(template)), streams, random.Random(1))
+            assert len(found) == 9, template.sql
+
+
+def test_decimals_that_are_rounded_where_they_are_compared_are_joined_by_what_is_left() -> None:
+    schema = {"a": StreamSchema.of({"v": "DECIMAL(12,3)", "ts": "TIMESTAMP"}, time="ts")}
+    schema["b"] = StreamSchema.of({"v": "DECIMAL(38,2)", "ts": "TIMESTAMP"}, time="ts")
+    arrow = pa.schema([(f"{name}.v", of.arrow.field("v").type) for name, of in schema.items()])
+    found = analyse(["`a.v` = `b.v`", "`a.v` <= `b.v`"], arrow, {"a.v": 0, "b.v": 1})
+    assert (found.equalities, found.bands, found.comparisons) == ((), (), ())
+    table = pa.table([[Decimal("1.004")], [Decimal("1.00")]], schema=arrow)
+    assert [test.value.evaluate(table).to_pylist() for test in found.tests] == [[True], [True]]
 
 
 def test_decimals_of_different_scale_are_equal_by_value() -> None:

@@ -20,6 +20,7 @@ from anabranch.expressions.types import (
     DATE,
     DIGITS,
     DOUBLE,
+    FLOAT,
     INT,
     STRING,
     cast,
@@ -65,8 +66,14 @@ def _convert(operand: Expr, to: pa.DataType) -> Expr | None:
         return _from_time(operand, to)
     if source.equals(DATE) and to.equals(TIME_TYPE):
         return cast(operand, to)
-    if is_decimal(source) and is_floating(to):
+    if is_decimal(source) and to.equals(DOUBLE):
+        return cast(operand, to)
+    if is_decimal(source) and to.equals(FLOAT):
         return from_decimal_literal(operand, to)
+    if is_decimal(source) and is_decimal(to):
+        rounds = to.scale < source.scale  # and may so need a digit more
+        fits = to.precision - to.scale >= source.precision - source.scale + rounds
+        return cast(operand, to) if fits else None
     if source.equals(BOOLEAN) and (is_number(to) or to.equals(STRING)):
         return cast(cast(operand, pa.int8()), to) if is_number(to) else cast(operand, to)
     if is_whole(source) and is_decimal(to) and to.precision - to.scale >= DIGITS[source]:

@@ -25,10 +25,10 @@ from anabranch.expressions.types import (
     cast,
     coerce,
     common_type,
-    decimal_type,
     is_decimal,
     is_floating,
     is_whole,
+    widest,
 )
 from anabranch.schema import TIME_TYPE
 
@@ -109,9 +109,7 @@ def _together(left: Expr, right: Expr, sign: str) -> tuple[Expr, Expr]:
         is_floating(o.type) or o.is_null for o in (left, right)
     ):
         left, right = as_decimal(left), as_decimal(right)
-        scale = max(left.type.scale, right.type.scale)
-        whole = max(left.type.precision - left.type.scale, right.type.precision - right.type.scale)
-        type = decimal_type(whole + scale, scale)
+        type = widest(left.type, right.type)
         return cast(left, type), cast(right, type)
     type = common_type((left, right), sign)
     return coerce(left, type), coerce(right, type)

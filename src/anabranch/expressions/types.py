@@ -7,6 +7,7 @@ DECIMAL literal meets FLOAT and DOUBLE as DOUBLE. Text is never turned into a nu
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 from collections.abc import Sequence
@@ -86,6 +87,39 @@ def decimal_type(precision: int, scale: int) -> pa.DataType:
     return pa.decimal128(precision, scale)
 
 
+def bounded_decimal(whole: int, scale: int) -> pa.DataType:
+    """A DECIMAL of so many digits before and behind the point; beyond 38, Spark rather rounds than overflows."""
+    return pa.decimal128(min(whole + scale, MAX_PRECISION), min(scale, MAX_PRECISION - whole))
+
+
+def widest(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """The type in which Spark compares and unites values of two types, text aside; raises NotEvaluable for none.
+
+    >>> widest(pa.int64(), pa.float32()), widest(pa.decimal128(12, 3), pa.decimal128(38, 2))
+    (DataType(float), Decimal128Type(decimal128(38, 2)))
+    """
+    if one.equals(other) and not pa.types.is_null(one):
+        return one
+    for this, that in ((one, other), (other, one)):
+        if pa.types.is_null(this) and not pa.types.is_null(that):
+            return that
+        if this.equals(DATE) and that.equals(TIME_TYPE):
+            return that
+        if is_decimal(this) and is_floating(that):
+            return DOUBLE
+    if one in WIDENING and other in WIDENING:
+        return max(one, other, key=WIDENING.index)
+    if all(is_decimal(each) or each in DIGITS for each in (one, other)):
+        (whole, scale), (more_whole, more_scale) = _digits(one), _digits(other)
+        return bounded_decimal(max(whole, more_whole), max(scale, more_scale))
+    raise NotEvaluable(f"{name(one)} and {name(other)} have no common type")
+
+
+def _digits(type: pa.DataType) -> tuple[int, int]:
+    """Digits before and behind the point of a whole number or a DECIMAL."""
+    return (type.precision - type.scale, type.scale) if is_decimal(type) else (DIGITS[type], 0)
+
+
 def as_decimal(operand: Expr) -> Expr:
     """A whole number as the DECIMAL Spark makes of it beside another DECIMAL."""
     if is_decimal(operand.type):
@@ -111,13 +145,9 @@ def common_type(operands: Sequence[Expr], what: str) -> pa.DataType:
         return max(types, key=WIDENING.index)
     if all(type.equals(DATE) or type.equals(TIME_TYPE) for type in types):
         return TIME_TYPE
-    if any(map(is_floating, types)) and all(is_number(o.type) or _is_decimal_literal(o) for o in operands):
-        return DOUBLE
+    if all(is_number(type) or is_decimal(type) for type in types):
+        return functools.reduce(widest, types)
     raise NotEvaluable(f"{what} of " + " and ".join(dict.fromkeys(map(name, types))) + " is Spark's to convert")
-
-
-def _is_decimal_literal(operand: Expr) -> bool:
-    return operand.is_null or (operand.literal and is_decimal(operand.type))
 
 
 def coerce(operand: Expr, to: pa.DataType) -> Expr:
@@ -126,8 +156,6 @@ def coerce(operand: Expr, to: pa.DataType) -> Expr:
         return operand
     if operand.is_null:
         return null(to)
-    if is_decimal(operand.type) and not is_decimal(to):
-        return from_decimal_literal(operand, to)
     return cast(operand, to)
 
 
@@ -146,9 +174,17 @@ def from_decimal_literal(operand: Expr, to: pa.DataType, *, literal: bool = Fals
 
 
 def cast(operand: Expr, to: pa.DataType) -> Expr:
-    """A conversion Arrow does as Java does: widening, wrapping whole numbers, rounding to nearest."""
+    """A conversion that cannot overflow, or wraps whole numbers as Java does; rounds to nearest."""
+    return operand if operand.type.equals(to) else apply(to, lambda values: cast_values(values, to), operand)
 
-    def kernel(values: Datum) -> Datum:
-        return pc.cast(values, to, safe=False)
 
-    return operand if operand.type.equals(to) else apply(to, kernel, operand)
+def cast_values(values: Datum, to: pa.DataType) -> Datum:
+    """Values in another type, to the bit as Java has them."""
+    source = values.type
+    if is_decimal(source) and is_floating(to):
+        # Arrow multiplies the digits by a power of ten that is not exact; read from text they are rounded once.
+        return pc.cast(pc.cast(values, STRING), to)
+    if is_decimal(source) and is_decimal(to) and to.scale < source.scale:
+        wide = pc.cast(values, pa.decimal256(76, source.scale))
+        return pc.cast(pc.round(wide, to.scale, "half_towards_infinity"), to)
+    return pc.cast(values, to, safe=False)

@@ -10,10 +10,9 @@ from sqlglot import exp
 
 from anabranch.errors import SqlError
 from anabranch.expressions import NotEvaluable
-from anabranch.expressions.types import DATE, is_decimal, is_number
+from anabranch.expressions.types import DATE, is_decimal, is_number, widest
 from anabranch.schema import TIME_TYPE, sql_type
 from anabranch.sql.columns import conjuncts, in_parentheses, sql_of
-from anabranch.sql.common_types import common_type
 from anabranch.sql.join_scope import JoinScope, listed
 from anabranch.sql.rows import type_name
 from anabranch.sql.safety import WITHIN, called
@@ -86,16 +85,14 @@ def _equality(scope: JoinScope, part: exp.EQ) -> tuple[str, str]:
     sides = _sides(scope, part, [part.this, part.expression])
     types = [type_in_window(scope, side, part) for side in sides]
     try:
-        wanted = common_type(*types)
+        wanted = widest(*types)
         left, right = (_cast(scope, side, own, wanted) for side, own in zip(sides, types, strict=True))
     except NotEvaluable:
-        numbers = all(_kind(each) == "number" for each in types)
-        nearly = f"within({sql_of(part.this)}, {sql_of(part.expression)}, 0)"
         raise scope.select.error(
             "MERGE_KEYS_DIFFER",
             f"{' and '.join(map(_shown, types))} cannot be compared for equality here",
             part,
-            hint=f"write {nearly}" if numbers else "CAST one of them",
+            hint="CAST one of them",
         ) from None
     return sql_of(left), sql_of(right)
 

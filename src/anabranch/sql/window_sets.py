@@ -16,13 +16,13 @@ from sqlglot import exp
 
 from anabranch.errors import SqlError
 from anabranch.expressions import NotEvaluable
+from anabranch.expressions.types import widest
 from anabranch.operators.window_aggregate import WindowAggregate
 from anabranch.operators.window_sets import WindowSetOperation
 from anabranch.schema import ARRIVAL_COLUMN, TIME_TYPE, StreamSchema, sql_type
 from anabranch.sql.aggregate_functions import is_aggregate
 from anabranch.sql.aggregates import plan_aggregate
 from anabranch.sql.columns import WINDOW_COLUMNS, Scope, column, sql_of
-from anabranch.sql.common_types import common_type
 from anabranch.sql.group_by import free_name
 from anabranch.sql.hints import refuse_hints
 from anabranch.sql.rows import Output, check_names, type_name
@@ -193,7 +193,7 @@ def _shared_types(select: Select, said: str, left: _Side, right: _Side) -> list[
     found: list[pa.DataType] = []
     for i, (one, other) in enumerate(zip(left.types, right.types, strict=True)):
         try:
-            found.append(common_type(one, other))
+            found.append(widest(one, other))
             for side in (left, right):
                 _check_cast(side, i, found[-1])
         except NotEvaluable:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from anabranch.expressions.reading import amount, read
+from anabranch.expressions.types import FLOAT, widest
 from anabranch.operators.columns import bind
 from anabranch.operators.join.conditions import Band, Comparison, Conditions, Equality, KeyKind, Side, Test
 
@@ -79,7 +80,7 @@ class _Analysis:
         """A = b and b = c give a = c, so that a and c can be joined before b comes in."""
         groups: list[dict[tuple[int, str], Side]] = []
         for each in self._equalities:
-            if each.kind == "numbers":  # equal as numbers of different types: not passed on
+            if each.kind in ("floats", "numbers"):  # equal as numbers of different types: not passed on
                 continue
             names = {(side.source, side.value.sql): side for side in each.sides}
             touched = [group for group in groups if group.keys() & names.keys()]
@@ -151,7 +152,16 @@ def _is_number(type_: pa.DataType) -> bool:
 
 
 def _numeric(sides: tuple[Side, Side]) -> bool:
-    return all(_is_number(side.value.type) for side in sides)
+    """Whether both are numbers that keep their distance as doubles."""
+    one, other = (side.value.type for side in sides)
+    return _is_number(one) and _is_number(other) and not _rounds(one, other)
+
+
+def _rounds(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether digits are lost where two DECIMALs are compared, so that unequal ones may be equal."""
+    scales = [type_.scale if pa.types.is_decimal(type_) else 0 for type_ in (one, other)]
+    shared = widest(one, other)
+    return bool(pa.types.is_decimal(shared) and shared.scale < max(scales))
 
 
 def _ordered(sides: tuple[Side, Side]) -> bool:
@@ -168,7 +178,7 @@ def _kind(one: pa.DataType, other: pa.DataType) -> KeyKind | None:
         whole = pa.types.is_boolean(one) or pa.types.is_date32(one) or pa.types.is_timestamp(one)
         return "integers" if whole else None if pa.types.is_nested(one) or pa.types.is_null(one) else "values"
     if _is_number(one) and _is_number(other):
-        return "numbers"
+        return None if _rounds(one, other) else "floats" if widest(one, other).equals(FLOAT) else "numbers"
     if all(pa.types.is_timestamp(each) or pa.types.is_date32(each) for each in (one, other)):
         return "times"
     return None

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from anabranch.kernels.values import Column, float_order, from_float_order, frozen, integers, valid
 from anabranch.operators.join.conditions import Band, Equality
-from anabranch.operators.join.keys import cells_of, doubles
+from anabranch.operators.join.keys import cells_of, doubles, is_single
 from anabranch.operators.join.partials import Partials
 from anabranch.operators.join.rows import SourceRows
 from anabranch.operators.join.steps import HashStep, Ints, Pairs, ScanStep, other_side, side_of
@@ -40,6 +40,7 @@ class BandStep(HashStep):
         # own between other − below and other + above; seen from the other side the two change places
         below, above = (band.below, band.above) if own is band.sides[0] else (band.above, band.below)
         types = (own.value.type, other.value.type)
+        self._single = is_single(types)
         self._whole = all(pa.types.is_integer(each) for each in types)
         if self._whole:
             below, above = math.ceil(below), math.ceil(above)
@@ -67,9 +68,11 @@ class BandStep(HashStep):
         if self._whole:
             values = integers(column)
             return values - int(self._below), values + int(self._above), self._is_far(values)
-        doubled = doubles(column)
-        slack = 2 * np.spacing(np.abs(doubled)) + self._width * 1e-9  # for what adding has rounded
+        doubled = doubles(column, single=self._single)
+        ulps, share = (np.abs(doubled).astype(np.float32), 1e-6) if self._single else (np.abs(doubled), 1e-9)
         with np.errstate(invalid="ignore"):
+            # for what adding has rounded; infinity stays what it is
+            slack = np.where(np.isfinite(doubled), 2.0 * np.spacing(ulps) + self._width * share, 0.0)
             first, last = doubled - self._below - slack, doubled + self._above + slack
         return float_order(pa.array(first)), float_order(pa.array(last)), False
 
@@ -97,7 +100,7 @@ class BandStep(HashStep):
     def _entries(self, low: int, high: int) -> Entries:
         kept = self._own.partners(low, max(low, high), self._columns)
         column = self._own_side.value.evaluate(kept.table)
-        keys = integers(column) if self._whole else float_order(pa.array(doubles(column)))
+        keys = integers(column) if self._whole else float_order(pa.array(doubles(column, single=self._single)))
         if self._whole and self._is_far(keys) and self._index is not None:
             self._index.odd = True
         present = valid(column)

@@ -11,7 +11,8 @@ from typing import Literal
 
 from anabranch.operators.columns import Bound
 
-KeyKind = Literal["integers", "numbers", "times", "values"]
+KeyKind = Literal["integers", "floats", "numbers", "times", "values"]
+"""As what keys are compared: `floats` are FLOAT, `numbers` are DOUBLE."""
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,8 @@ def equality_keys(values: Sequence[tuple[Column, KeyKind]], length: int) -> tupl
 
 
 def _comparable(column: Column, kind: KeyKind) -> Column:
+    if kind == "floats":
+        return _single(column)
     if kind == "numbers":
         return _double(column)
     if kind == "times":
@@ -42,11 +44,22 @@ def _comparable(column: Column, kind: KeyKind) -> Column:
     return column
 
 
-def doubles(column: Column) -> NDArray[np.float64]:
-    """Values in their order as doubles: times as microseconds, dates as days."""
+def doubles(column: Column, *, single: bool = False) -> NDArray[np.float64]:
+    """Values in their order as doubles: times as microseconds, dates as days; `single` are compared as FLOAT."""
     if pa.types.is_temporal(column.type):
         return frozen(integers(column).astype(np.float64))
-    return floats(_double(column))
+    return floats(_single(column) if single else _double(column))
+
+
+def is_single(types: Sequence[pa.DataType]) -> bool:
+    """Whether Spark computes with such numbers in FLOAT."""
+    wide = (pa.types.is_float64(each) or pa.types.is_decimal(each) for each in types)
+    return any(pa.types.is_float32(each) for each in types) and not any(wide)
+
+
+def _single(column: Column) -> Column:
+    """Numbers as the nearest of FLOAT."""
+    return column.cast(pa.float32(), safe=False).cast(pa.float64())
 
 
 def _double(column: Column) -> Column:

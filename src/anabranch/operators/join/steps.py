@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from anabranch.kernels.bounds import pairs_in_blocks, pairs_in_ranges
 from anabranch.kernels.values import Column, frozen, valid
 from anabranch.operators.join.conditions import Comparison, Equality, Side
-from anabranch.operators.join.keys import doubles, equality_keys
+from anabranch.operators.join.keys import doubles, equality_keys, is_single
 from anabranch.operators.join.partials import Partials
 from anabranch.operators.join.rows import SourceRows
 from anabranch.operators.live import Live
@@ -217,10 +217,11 @@ class SortedStep(Step):
         self._below = self._own_side is comparison.sides[0]
         """True if the source's value must not be above the other's."""
         self._columns = list(self._own_side.value.columns)
+        self._single = is_single([side.value.type for side in comparison.sides])
 
     def _candidates(self, partials: Partials, low: Ints, high: Ints) -> Iterator[Pairs]:
         column = partials.value(self._other_side, self._sources)
-        asked, bounds, low, high = _chosen(_ordered(column), (low < high) & valid(column), low, high)
+        asked, bounds, low, high = _chosen(_ordered(column, self._single), (low < high) & valid(column), low, high)
         if len(low) == 0:
             return
         values, rows, limits, first_rows = self._blocks(int(low.min()), int(high.max()))
@@ -240,16 +241,16 @@ class SortedStep(Step):
         kept = self._own.partners(low, high, self._columns)
         column = self._own_side.value.evaluate(kept.table)
         present = valid(column)
-        values, rows = _ordered(column)[present], kept.rows[present]
+        values, rows = _ordered(column, self._single)[present], kept.rows[present]
         limits = np.append(np.arange(0, len(rows), _BLOCK), len(rows)).astype(np.int64)
         first_rows = rows[limits[:-1]]
         order = np.lexsort((values, np.arange(len(rows)) // _BLOCK))
         return frozen(values[order]), frozen(rows[order]), frozen(limits), frozen(first_rows)
 
 
-def _ordered(column: Column) -> NDArray[np.float64]:
+def _ordered(column: Column, single: bool) -> NDArray[np.float64]:
     """Doubles in SQL's order: NaN is above all."""
-    values = doubles(column)
+    values = doubles(column, single=single)
     return np.where(np.isnan(values), math.inf, values)
 
 
