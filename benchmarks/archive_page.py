@@ -149,10 +149,15 @@ def _paper_cell(queries: int) -> str:
 
 def _coverage(coverage: Sequence[Covered]) -> str:
     rows = (
-        [each.kind, f"{each.fraction:.0%}", *(f"{share:.1%}" for share in (each.count, each.sum, each.avg))]
+        [
+            each.kind,
+            f"{each.fraction:.0%}",
+            *(f"{share:.1%}" for share in (each.count, each.sum, each.avg)),
+            f"{each.withheld:.1%}",
+        ]
         for each in coverage
     )
-    return table(["rows", "read", "count", "sum", "avg"], rows, right=True)
+    return table(["rows", "read", "count", "sum", "avg", "withheld"], rows, right=True)
 
 
 def _overload(courses: Sequence[Course]) -> str:

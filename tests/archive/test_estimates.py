@@ -18,6 +18,7 @@ from anabranch.archive.estimation.estimates import STRATUM, Estimates, Sums, est
 from anabranch.archive.estimation.quantiles import normal, student
 from anabranch.archive.estimation.variance import design_of
 from anabranch.archive.facts import Range
+from anabranch.errors import QueryError
 from anabranch.kernels.hashing import hashes
 from anabranch.kernels.moments import added, powers_of, spread, totals
 from anabranch.kernels.sampling import kept, key_lots, lots_between
@@ -329,6 +330,37 @@ def test_nan_and_infinity_give_no_false_number() -> None:
         total = told(estimates(sums, ["sum"]), 0)[0][0]
         assert total is not None
         assert not math.isfinite(total)
+
+
+def whole(values: list[int | None], keep: float, **more: Any) -> tuple[Any, Any, Any]:
+    """Value, low and high of the sum of BIGINTs, of which every (1/keep)-th was read."""
+    at = np.arange(0, len(values), round(1 / keep))
+    column = pa.array([values[i] for i in at], pa.int64())
+    sums = sums_of(pa.table({"_row": at}), 0, len(values), keep, [], [column], None, functions=["sum"], **more)
+    found = estimates(Sums.from_table(sums.to_table()), ["sum"]).columns[0]
+    assert all(end.type == pa.int64() for end in found)
+    return tuple(end[0].as_py() for end in found)  # type: ignore[return-value]
+
+
+def test_sums_of_whole_numbers_are_exact_where_all_was_read() -> None:
+    values = [2**53 + 1, 2**53 + 3, None, -7, 1]
+    assert whole(values, 1.0) == (2**54 - 2 + 0,) * 3 == (sum(v for v in values if v is not None),) * 3
+    large = [2**62 + 1, 2**62 - 5, -(2**61) + 3]
+    assert whole(large, 1.0) == (sum(large),) * 3
+    back = [2**62 + 1, 2**62 + 3, 2**62 + 5, -(2**62), -(2**62)]
+    assert whole(back, 1.0) == (sum(back),) * 3
+    with pytest.raises(QueryError, match="SUM_OVERFLOW"):
+        whole([2**62, 2**62, 5], 1.0)
+
+
+def test_sums_of_whole_numbers_are_not_rounded_into_their_bounds_where_something_was_left_out() -> None:
+    one = 2**55 + 1
+    value, low, high = whole([one] * 100, 0.1, ranges=[Range(float(2**55), float(2**55 + 8))])
+    assert isinstance(value, int)
+    assert low <= 100 * one <= high
+    value, low, high = whole([2**60] * 6 + [0] * 94, 0.5)
+    assert low >= -(2**63)
+    assert high == 2**63 - 1
 
 
 # -- whole keys ----------------------------------------------------------------------------------

@@ -285,7 +285,7 @@ def test_claims_hold_for_the_papers_own_figures_and_not_for_others() -> None:
 
 def test_one_command_makes_tables_and_pictures_on_the_page(tmp_path: Path) -> None:
     report = archive.ArchiveReport("nobody", ARCHIVE, inserts=inserts(), reads=reads(), cells=cells())
-    report.coverage, report.overload = [Covered("uniform", 0.1, 0.95, 0.944, 0.96)], courses()
+    report.coverage, report.overload = [Covered("uniform", 0.1, 0.95, 0.944, 0.96, 0.02)], courses()
     report.claims = claims(report.inserts, report.reads, report.cells)
     report.add("insert_plain", 5e6, "rows/s")
     report.notes |= {"peers": {"duckdb": "missing: no network"}, "fastest_layout": "blocks_500"}
@@ -298,7 +298,7 @@ def test_one_command_makes_tables_and_pictures_on_the_page(tmp_path: Path) -> No
     assert "| peers | duckdb missing: no network |" in text
     assert "| `on_write_replicate` | Eager | 2.40 | 2.40 | 3 B | 3.00 × | 15 | 3.00 | 4 | 1290 |" in text
     assert "0.100 (0.10)" in text
-    assert "| uniform | 10% | 95.0% | 94.4% | 96.0% |" in text
+    assert "| uniform | 10% | 95.0% | 94.4% | 96.0% | 2.0% |" in text
     assert "| `load(INTERVAL 2 SECONDS, plate)` | 900 | 3 | 1.0 | 1.5 | 1.0 | 19 of 20 |" in text
     assert "| the paper's strawman | 430 s | 13 | 25 | about 1500 s, 30 |" in text
     assert text.count("**does not hold**") == 0

@@ -207,7 +207,7 @@ def test_archive_says_its_figures(
     assert {read["variant"] for read in found["reads"]} >= {"plain", "blocks_500", "on_read_modify_vacuumed"}
     assert [course["reducer"] is None for course in found["overload"]] == [False, True]
     assert all(course["answers"] and course["lags"] for course in found["overload"])
-    assert len(found["coverage"]) == 15
+    assert len(found["coverage"]) == 60
     assert len(found["claims"]) == 14
 
 

@@ -36,17 +36,38 @@ class Spread(NamedTuple):
 
 
 def powers_of(
-    slots: Slots, values: NDArray[np.float64], present: NDArray[np.bool_], size: int, *, first_only: bool = False
+    slots: Slots,
+    values: NDArray[np.float64],
+    present: NDArray[np.bool_],
+    size: int,
+    *,
+    first_only: bool = False,
+    lows: NDArray[np.float64] | None = None,
 ) -> Powers:
     """Add up the values that are present, each in its slot; `first_only`: their squares and cubes are of no use.
+
+    `lows`: what the values have beyond a double, see `as_doubles`.
 
     >>> powers_of(np.array([0, 0, 1]), np.array([1.0, 2.0, 5.0]), np.ones(3, bool), 2).sums[:, 0].tolist()
     [3.0, 5.0]
     """
     counts, sums = np.zeros(size, np.int64), np.zeros((size, 6))
     fold = _fold_first if first_only else _fold_values
-    fold(counts, sums, _ready(slots), frozen(np.ascontiguousarray(values, np.float64)), frozen(present))
+    beyond = np.zeros(1) if lows is None else lows
+    ready = frozen(np.ascontiguousarray(values, np.float64)), frozen(beyond), lows is not None
+    fold(counts, sums, _ready(slots), *ready, frozen(present))
     return Powers(counts, sums)
+
+
+def as_doubles(numbers: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Whole numbers as doubles, and what is lost by that.
+
+    >>> [part.tolist() for part in as_doubles(np.array([5, 2**53 + 1]))]
+    [[5.0, 9007199254740992.0], [0.0, 1.0]]
+    """
+    upper, lower = (numbers >> 32).astype(np.float64) * 2.0**32, (numbers & 0xFFFF_FFFF).astype(np.float64)
+    values = upper + lower
+    return values, lower - (values - upper)
 
 
 def added(slots: Slots, parts: Powers, size: int) -> Powers:
@@ -65,6 +86,23 @@ def spread(parts: Powers) -> Spread:
     mean, second, third = (np.zeros(len(parts.number)) for _ in range(3))
     _central(mean, second, third, _ready(parts.number), frozen(np.ascontiguousarray(parts.sums)))
     return Spread(mean, second, third)
+
+
+def whole_totals(parts: Powers, group: Slots, groups: int) -> list[int]:
+    """Σy of whole numbers by group, exactly.
+
+    >>> parts = powers_of(np.array([0, 1]), *[np.array([2.0**53, 3.0]), np.ones(2, bool)], 2, lows=np.array([1.0, 0.0]))
+    >>> whole_totals(parts, np.array([0, 0]), 1)
+    [9007199254740996]
+    """
+    if float(np.abs(parts.sums[:, 0]).sum()) < 2.0**62:
+        small = np.zeros(groups, np.int64)
+        np.add.at(small, group, parts.sums[:, 0].astype(np.int64) + parts.sums[:, 1].astype(np.int64))
+        return [int(each) for each in small]
+    found = [0] * groups
+    for at, (high, low) in zip(group.tolist(), parts.sums[:, :2].tolist(), strict=True):
+        found[at] += int(high) + int(low)
+    return found
 
 
 def totals(parts: Powers) -> NDArray[np.float64]:
@@ -112,26 +150,28 @@ def _product_of(a_high, a_low, b_high, b_low):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _fold_values(counts, sums, slots, values, present):  # type: ignore[no-untyped-def]
+def _fold_values(counts, sums, slots, values, lows, has_lows, present):  # type: ignore[no-untyped-def]
     for i in range(len(slots)):
         if not present[i]:
             continue
         s, y = slots[i], values[i]
+        z = lows[i] if has_lows else 0.0
         counts[s] += 1
-        sums[s, 0], sums[s, 1] = _sum_of(sums[s, 0], sums[s, 1], y, 0.0)
-        high, low = _product_of(y, 0.0, y, 0.0)
+        sums[s, 0], sums[s, 1] = _sum_of(sums[s, 0], sums[s, 1], y, z)
+        high, low = _product_of(y, z, y, z)
         sums[s, 2], sums[s, 3] = _sum_of(sums[s, 2], sums[s, 3], high, low)
-        high, low = _product_of(high, low, y, 0.0)
+        high, low = _product_of(high, low, y, z)
         sums[s, 4], sums[s, 5] = _sum_of(sums[s, 4], sums[s, 5], high, low)
 
 
 @compiled
-def _fold_first(counts, sums, slots, values, present):  # type: ignore[no-untyped-def]
+def _fold_first(counts, sums, slots, values, lows, has_lows, present):  # type: ignore[no-untyped-def]
     for i in range(len(slots)):
         if present[i]:
             s = slots[i]
             counts[s] += 1
-            sums[s, 0], sums[s, 1] = _sum_of(sums[s, 0], sums[s, 1], values[i], 0.0)
+            z = lows[i] if has_lows else 0.0
+            sums[s, 0], sums[s, 1] = _sum_of(sums[s, 0], sums[s, 1], values[i], z)
 
 
 @compiled

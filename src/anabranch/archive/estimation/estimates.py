@@ -22,14 +22,18 @@ from anabranch.archive.estimation.ends import Ends
 from anabranch.archive.estimation.strata import STRATUM
 from anabranch.archive.estimation.sums import Sums, sums_of, together
 from anabranch.archive.estimation.variance import Design, design_of
+from anabranch.errors import QueryError
 from anabranch.kernels.groups import encode
-from anabranch.kernels.moments import Powers, Spread, spread, totals
+from anabranch.kernels.moments import Powers, Spread, spread, totals, whole_totals
 
 __all__ = ["STRATUM", "Estimates", "Sums", "estimates", "sums_of", "together"]
 
 Floats = NDArray[np.float64]
 Bounded = tuple[pa.Array, pa.Array, pa.Array]
 """Value, low and high, one entry per group."""
+
+
+_LEAST_WHOLE, _MOST_WHOLE = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,8 @@ class Estimates:
     groups: list[pa.Array]
     """The key columns, one entry per group, in order of the keys."""
     columns: list[Bounded]
-    """Doubles, NULL where there is no value or nothing can be said; min and max in the type of their column."""
+    """Doubles, NULL where there is no value or nothing can be said; sums of whole numbers as such, min and max in the
+    type of their column."""
     rows: Floats
     """How many of the rows read are of each group."""
     rows_read: int
@@ -51,14 +56,15 @@ class Estimates:
         return self.rows_read / self.rows_there if self.rows_there else 1.0
 
 
-def estimates(sums: Sums, functions: Sequence[str], confidence: float = 0.95) -> Estimates:
+def estimates(sums: Sums, functions: Sequence[str], confidence: float = 0.95, *, whole_sums: bool = True) -> Estimates:
     """The answer to each function over the whole, from the sums of a part.
 
-    `confidence` is the share of such answers whose bounds hold the truth, e.g. 0.95.
+    `confidence` is the share of such answers whose bounds hold the truth, e.g. 0.95. `whole_sums`: sums of whole
+    numbers are such, not doubles.
     """
     sums = sums.collapsed()
     design = design_of(sums)
-    columns = [_column(sums, design, i, function, confidence) for i, function in enumerate(functions)]
+    columns = [_column(sums, design, i, function, confidence, whole_sums) for i, function in enumerate(functions)]
     rows = design.by_group(sums.cells.rows)
     if not sums.keys:
         return Estimates([], columns, rows, sums.rows_read, sums.rows_there)
@@ -69,7 +75,7 @@ def estimates(sums: Sums, functions: Sequence[str], confidence: float = 0.95) ->
     return Estimates([key.take(at) for key in sums.keys], ordered, rows[order], sums.rows_read, sums.rows_there)
 
 
-def _column(sums: Sums, design: Design, i: int, function: str, confidence: float) -> Bounded:
+def _column(sums: Sums, design: Design, i: int, function: str, confidence: float, whole_sums: bool) -> Bounded:
     kept = sums.extremes[i]
     if kept is not None:
         return _one_sided(function, kept.by_group(), design.exact)
@@ -83,7 +89,13 @@ def _column(sums: Sums, design: Design, i: int, function: str, confidence: float
     ends = sums.ends[i]
     assert powers is not None, f"{function} needs a value"
     assert ends is not None
-    return (_average if function == "avg" else _sum)(design, powers, ends, confidence)
+    if function == "avg":
+        return _average(design, powers, ends, confidence)
+    found = _sum(design, powers, ends, confidence)
+    if not (whole_sums and sums.whole_numbers[i]):
+        return found
+    exact = whole_totals(powers, sums.cells.group, sums.groups) if design.exact else None
+    return _whole(found, exact)
 
 
 def _count(design: Design, rows: NDArray[np.int64], confidence: float, found_by_chance: bool) -> Bounded:
@@ -116,6 +128,30 @@ def _sum(design: Design, powers: Powers, ends: Ends, confidence: float) -> Bound
     unknown = ((found.sampled == 0) & (not design.exact) & (not ends.known)) | (design.unseen > 0) | design.lopsided
     there = design.by_group(powers.number) > 0
     return _arrays(found.value, low - doubt.below, high + doubt.above, there, unknown | doubt.unknown)
+
+
+def _whole(found: Bounded, exact: list[int] | None) -> Bounded:
+    """Sums of whole numbers are whole numbers: exact ones as they are, estimates rounded, bounds to the outside."""
+    absent = found[0].is_null().to_numpy(zero_copy_only=False)
+    if exact is not None:
+        if any(not _LEAST_WHOLE <= value <= _MOST_WHOLE for value in exact):
+            raise QueryError("SUM_OVERFLOW", "a sum does not fit BIGINT", hint="write sum(CAST(… AS DOUBLE))")
+        sure = pa.array(np.array(exact, np.int64), mask=absent)
+        return sure, sure, sure
+    value, low, high = (column.fill_null(0.0).to_numpy() for column in found)
+    # Beyond 2⁵³ a double may lie beside the whole number that was meant.
+    low = np.where(np.abs(low) < 2.0**53, low, np.nextafter(low, -np.inf))
+    high = np.where(np.abs(high) < 2.0**53, high, np.nextafter(high, np.inf))
+    ends = zip((np.rint(value), np.floor(low), np.ceil(high)), found, strict=True)
+    whole = [pa.array(_integers(end), mask=column.is_null().to_numpy(zero_copy_only=False)) for end, column in ends]
+    return whole[0], whole[1], whole[2]
+
+
+def _integers(values: Floats) -> NDArray[np.int64]:
+    """Doubles that are whole as integers, those beyond them as the last."""
+    inside = np.abs(values) < 2.0**63
+    numbers = np.where(inside, values, 0.0).astype(np.int64)
+    return np.where(inside, numbers, np.where(values > 0, _MOST_WHOLE, _LEAST_WHOLE))
 
 
 def _average(design: Design, powers: Powers, ends: Ends, confidence: float) -> Bounded:

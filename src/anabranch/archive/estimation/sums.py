@@ -36,9 +36,9 @@ from anabranch.archive.estimation.strata import (
 )
 from anabranch.archive.facts import ANYTHING, Range
 from anabranch.kernels.groups import encode
-from anabranch.kernels.moments import Powers, added, powers_of
+from anabranch.kernels.moments import Powers, added, as_doubles, powers_of
 from anabranch.kernels.sampling import lots
-from anabranch.kernels.values import Column, floats, one_array, valid
+from anabranch.kernels.values import Column, floats, integers, one_array, valid
 
 FUNCTIONS = ("count", "sum", "avg", "min", "max", "count_distinct")
 """What can be told from part of the rows; of the last three only one side."""
@@ -77,6 +77,8 @@ class Sums:
     """For each value that is summed or averaged, how far the values of rows reach that stand for others."""
     apart: int = 0
     """Which rows were read in any case, as a number that tells one set of them from another."""
+    whole_numbers: tuple[bool, ...] = ()
+    """For each value, whether it is a whole number, and so its sum one."""
 
     def __add__(self, other: Sums) -> Sums:
         return together([self, other])
@@ -105,6 +107,7 @@ class Sums:
             "whole": str(int(self.whole)),
             "complete": str(int(self.complete)),
             "apart": str(self.apart),
+            "whole_numbers": ",".join(str(int(each)) for each in self.whole_numbers),
         }
         cells = dict(zip(Cells._fields, self.cells, strict=True))
         for i in set(_firsts([id(p) for p in self.powers])):
@@ -217,7 +220,20 @@ def sums_of(
         powers[which] if function in _COUNTED else None for which, function in zip(shared, wanted, strict=True)
     )
     apart = 0 if far is None else number_of(rows[far])
-    return Sums(wanted, strata, cells, of_each, keys, size, tuple(extremes), whole, complete, tuple(ends), apart)
+    return Sums(
+        wanted,
+        strata,
+        cells,
+        of_each,
+        keys,
+        size,
+        tuple(extremes),
+        whole,
+        complete,
+        tuple(ends),
+        apart,
+        tuple(map(_is_whole, values)),
+    )
 
 
 def number_of(rows: Integers) -> int:
@@ -269,6 +285,7 @@ def together(parts: Iterable[Sums]) -> Sums:
         complete,
         tuple(ends),
         apart,
+        first.whole_numbers,
     )
 
 
@@ -305,7 +322,14 @@ def _powers(function: str, value: Column | None, slots: Integers, size: int, *, 
     if function == "count":
         # Only how many: the values may be of any type.
         return Powers(np.bincount(slots[present], minlength=size).astype(np.int64), np.zeros((size, 6)))
+    if _is_whole(value):
+        values, lows = as_doubles(integers(value))
+        return powers_of(slots, values, present, size, first_only=exact, lows=lows if lows.any() else None)
     return powers_of(slots, floats(value), present, size, first_only=exact)
+
+
+def _is_whole(value: Column | None) -> bool:
+    return value is not None and bool(pa.types.is_integer(value.type))
 
 
 def _ends(
@@ -374,7 +398,13 @@ def _from_parts(parts: dict[str, pa.Table]) -> Sums:
         about[b"complete"] == b"1",
         tuple(ends),
         int(about.get(b"apart", b"0")),
+        _flags(about.get(b"whole_numbers", b""), len(functions)),
     )
+
+
+def _flags(said: bytes, count: int) -> tuple[bool, ...]:
+    found = tuple(each == "1" for each in said.decode().split(","))
+    return found if len(found) == count else (False,) * count  # kept by a version that did not know
 
 
 def _ends_from(table: pa.Table | None, about: dict[bytes, bytes], i: int, groups: int) -> Ends:

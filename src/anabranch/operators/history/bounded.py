@@ -68,7 +68,8 @@ class Bounded:
         """One row per group that was seen, for each of several windows of which all this is true."""
         if int(sums.cells.rows.sum()) == 0:
             return self.schema.empty_table()
-        found = estimates(sums, self.functions, confidence)
+        # What a standing query gives is of the types it began with.
+        found = estimates(sums, self.functions, confidence, whole_sums=False)
         values: dict[str, pa.Array] = dict(zip((name for name, _ in self.keys), found.groups, strict=True))
         for (name, _, _), (value, low, high) in zip(self.aggregates, found.columns, strict=True):
             values |= {name: value, f"{name}_low": low, f"{name}_high": high}
