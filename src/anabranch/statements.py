@@ -198,6 +198,7 @@ def show_streams(db: Database, statement: s.ShowStreams) -> Result:
             "bytes": e["bytes"],
             "newest": e["newest_us"],
             "rejects": e["rejects"],
+            "note": f"{length_of_time(e['ahead_us'])} ahead of the clock" if e["ahead_us"] else "",
         }
         for e in db.overview_streams()
     ]
@@ -209,6 +210,7 @@ def show_streams(db: Database, statement: s.ShowStreams) -> Result:
             ("bytes", pa.int64()),
             ("newest", pa.timestamp("us", tz="UTC")),
             ("rejects", pa.int64()),
+            ("note", pa.string()),
         ]
     )
     return Result(pa.Table.from_pylist(rows, schema=schema))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from anabranch.catalog import QUERY_ORIGIN, Catalog
 from anabranch.clock import Clock
-from anabranch.errors import AnabranchError, StreamError
+from anabranch.errors import StreamError
 from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.claim import Claimer
 from anabranch.log.lock import BEING_WRITTEN
@@ -83,13 +83,16 @@ class Timekeeper:
         """Move time on for some queries; gives when, by the clock, there is something to do again (None: unknown)."""
         again: list[int] = []
         for query in queries:
-            if not self._moves_for(query):
-                continue
-            with contextlib.suppress(AnabranchError, OSError):  # the query itself will say so
-                for name in query.inputs:
-                    self._stream(name).release()
-                again += [time for wanted in self.wanted(query) if (time := self._move(wanted, query)) is not None]
+            with contextlib.suppress(Exception):  # the query itself will say so, and the others go on
+                again += self._moved_for(query)
         return min(again, default=None)
+
+    def _moved_for(self, query: Waiting) -> list[int]:
+        if not self._moves_for(query):
+            return []
+        for name in query.inputs:
+            self._stream(name).release()
+        return [time for wanted in self.wanted(query) if (time := self._move(wanted, query)) is not None]
 
     def pending(self, query: Waiting, now: int) -> bool:
         """Whether the query has more to answer as of the time `now` of the clock; moves time there."""
@@ -141,7 +144,7 @@ class Timekeeper:
         if upstream is None:
             yield Wanted(stream, time, self._stream(stream).reached())
             return
-        wanted = upstream.wanted_of_inputs(time)
+        wanted = upstream.wanted_of_inputs(time) if upstream.inputs else None
         for name in upstream.inputs if wanted is not None else ():
             assert wanted is not None
             yield from self._sources(name, wanted)
