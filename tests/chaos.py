@@ -235,6 +235,12 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="anabranch-engine-chaos-") as place:
             told = chaos_engine.run(options.rounds, options.seed, Path(place), what)
         print(f"all right after {options.rounds} kills of a {what} alone: {told}")
+    from tests import chaos_damage
+
+    for kind in chaos_damage.HARM:
+        with tempfile.TemporaryDirectory(prefix="anabranch-damage-chaos-") as place:
+            met = chaos_damage.run(kind, options.rounds, options.seed, Path(place), say=True)
+        print(f"{kind}: right, or told by name, {options.rounds} times: {dict(met)}")
     return 0
 
 

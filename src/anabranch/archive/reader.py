@@ -18,7 +18,7 @@ from anabranch.archive.estimation.strata import STRATUM
 from anabranch.archive.facts import Aside, aside_of, united
 from anabranch.errors import CatalogError, StreamError, did_you_mean
 from anabranch.kernels.sampling import kept, key_lots, lots_between
-from anabranch.log.lost import Loss
+from anabranch.log.lost import Loss, losses
 from anabranch.log.offset import Piece
 from anabranch.log.reader import SETTLED_NS, StreamReader
 from anabranch.log.storage import Storage
@@ -110,6 +110,13 @@ class HistoryReader(StreamReader):
     def first_row(self) -> int:
         logged = super().first_row()
         oldest = self._oldest(logged)
+        if (
+            oldest is None
+            and (ends := [each.end for each in self._archives if each.runs])
+            and not losses(self._storage)
+        ):
+            # What is archived is let go of in the log, never the other way round.
+            raise self.missing(Loss(max(ends), logged))
         return min(oldest.first, logged) if oldest is not None else logged
 
     def _oldest(self, logged: int) -> ArchiveReader | None:

@@ -96,7 +96,7 @@ class RunTable:
                 raise DataError(
                     "ARCHIVE_IS_DAMAGED",
                     f"the log of the Delta table in {self.storage.path} cannot be read",
-                    detail=str(problem),
+                    detail=str(problem).partition("\n")[0],
                     hint="anabranch check says what is wrong with it",
                 ) from None
             # It is not there, or was dropped during the look.

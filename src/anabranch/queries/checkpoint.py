@@ -31,6 +31,13 @@ class Checkpoint(NamedTuple):
     problem: str | None = None
 
 
+class Counted(NamedTuple):
+    """What the query has counted: the number of its last micro-batch, and where that ended."""
+
+    number: int
+    end: Position
+
+
 class Answered(NamedTuple):
     """What the log of answers says: `position` is up to where streams are answered, None if it does not say.
 
@@ -69,10 +76,14 @@ def beginning_of(checkpoint: Storage) -> dict[str, Offset] | None:
     return {name: Offset(*offset) for name, offset in said.items()} if isinstance(said, dict) else None
 
 
-def contradiction(found: Checkpoint, answered: Answered) -> str | None:
+def contradiction(found: Checkpoint, answered: Answered, counted: Counted | None = None) -> str | None:
     """Why a checkpoint cannot be gone on with, if so."""
     if found.problem is not None:
         return found.problem
+    if counted is not None and found.end is not None:
+        said = {found.number: found.end, found.number - 1: found.start}.get(counted.number)
+        if said and not (_is_before(said, counted.end) and _is_before(counted.end, said)):
+            return f"it says of micro-batch {counted.number} something other than was counted"
     if answered.lost_end:
         return "the newest answers are lost, and are computed again"
     if found.end is None:
@@ -166,4 +177,9 @@ def _lines(log: Storage, number: int) -> list[str] | None:
 def _offsets(checkpoint: Storage, number: int) -> dict[str, Offset] | None:
     lines = _lines(checkpoint.child("offsets"), number)
     last: Any = json.loads(lines[-1]) if lines is not None and len(lines) > 2 else None
-    return {name: Offset(*offset) for name, offset in last.items()} if isinstance(last, dict) else None
+    try:
+        offsets = {name: Offset(*offset) for name, offset in last.items()}
+    except (AttributeError, TypeError):
+        return None
+    whole = all(isinstance(part, int) for offset in offsets.values() for part in offset[:3])
+    return offsets if whole else None

@@ -321,13 +321,17 @@ class Query:
         position, missing = writer.position(_PRODUCER), self._missing_answers(writer)
         answered = checkpoint.Answered(position, writer.batch(_PRODUCER), missing is not None)
         found = checkpoint.look_at(self._storage.child("checkpoint"))
-        why = checkpoint.contradiction(found, answered) or self._given_up(found.end or {})
+        speaks = missing is None and self._progress.speaks_of(writer)
+        counted = checkpoint.Counted(self._progress.counts.last_batch, self._progress.done()) if speaks else None
+        if found.end is not None and set(found.end) != set(self.inputs):
+            found = found._replace(problem="it speaks of other streams")
+        why = checkpoint.contradiction(found, answered, counted) or self._given_up(found.end or {})
         if why is None:
             return
         checkpoint.refuse(self.name, why, answered)
         if missing is not None:
             self._refuse_if_others_would_come(missing, position)
-        at = self._progress.done() if missing is None and self._progress.speaks_of(writer) else position
+        at = self._progress.done() if speaks else position
         if at is not None:
             at = {name: offset._replace(row=max(offset.row, self._first_left(name))) for name, offset in at.items()}
             self._refuse_if_gone(at)
