@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import json
 import os
 import secrets
@@ -37,8 +38,12 @@ def encoded_name(name: str) -> str:
     return quote(name.lower(), safe="").replace(".", "%2E").replace("%", "=")
 
 
+@functools.lru_cache(maxsize=256)
 def file_system_at(address: str) -> tuple[fs.FileSystem, str]:
-    """The file system that an address like `s3://bucket/river` is on, and the path there."""
+    """The file system that an address like `s3://bucket/river` is on, and the path there.
+
+    Kept from one micro-batch to the next: to find the region of a bucket someone has to be asked.
+    """
     found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(address)
     return found
 
