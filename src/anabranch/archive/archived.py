@@ -29,8 +29,8 @@ from anabranch.log.storage import Storage
 
 _LOOKS = 4
 """How often rows are looked for whose files went away."""
-_KEPT_ASIDE = 256
-"""Runs of which rows that lie far out are held."""
+_KEPT_ASIDE, _KEPT_ASIDE_ROWS = 4096, 1 << 19
+"""Runs of which rows that lie far out are held, and how many rows of all of them."""
 _KEPT_RUNS = 6
 """Runs, or what is kept of them, that were just put in order: a scan in slices comes back to them."""
 
@@ -64,6 +64,7 @@ class ArchiveReader:
         self._mutex = threading.RLock()
         self._parts: OrderedDict[tuple[str, str, tuple[str, ...], str | None], _Part] = OrderedDict()
         self._aside: OrderedDict[tuple[str, str, tuple[str, ...]], Aside] = OrderedDict()
+        self._aside_rows = 0
         self.refresh()
 
     @property
@@ -271,9 +272,11 @@ class ArchiveReader:
         found = Aside(rows, file.ranges(columns))
         with self._mutex:
             self.bytes_read += file.bytes_read
+            if key not in self._aside:  # another thread may have been faster
+                self._aside_rows += found.rows.num_rows
             self._aside[key] = found
-            if len(self._aside) > _KEPT_ASIDE:
-                self._aside.popitem(last=False)
+            while len(self._aside) > 1 and (len(self._aside) > _KEPT_ASIDE or self._aside_rows > _KEPT_ASIDE_ROWS):
+                self._aside_rows -= self._aside.popitem(last=False)[1].rows.num_rows
         return found
 
     def _choose(self, run: Run, keep: float, by: str | None) -> Choice:
