@@ -24,7 +24,7 @@ from anabranch.operators.merge.completeness import Sample
 from anabranch.operators.merge.operator import Merge
 from anabranch.operators.merge.program import joined, program_of
 from anabranch.operators.merge.records import Records
-from anabranch.operators.merge.step import Groups, Waiting, run_step
+from anabranch.operators.merge.step import Groups, Known, Waiting, run_step
 from benchmarks.merge_data import TOLERANCE
 from benchmarks.window_join_data import answer_of
 
@@ -89,7 +89,7 @@ class Merging:
         """The records that merge now; None: there are no more of that stream."""
         new = self._records(0, left), self._records(1, right)
         known = NEVER if left is None and right is None else min(self._read)
-        merged, self._waiting = run_step(self._rules, self._waiting, *new, known, sampled=False)
+        merged, self._waiting = run_step(self._rules, self._waiting, *new, Known.until(known), sampled=False)
         return joined(merged, merged.answers)
 
 

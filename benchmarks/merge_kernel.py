@@ -59,13 +59,14 @@ def merge(
         usable, met = np.ones(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
         # Machine code is made for arrays that may be written to, as those of the operator.
         own = keys[i] if keys[i].flags.writeable else keys[i].copy()
-        sides += [np.array([0, len(rows)]), np.zeros(1, np.int64), own.reshape(1, -1), usable, at, rows, met]
+        sides += [np.array([0, len(rows)]), np.zeros(1, np.int64), own.reshape(1, -1), usable, at, at.copy(), rows, met]
     control = np.zeros((1, CONTROLS), np.int64)
     control[0, [SIZE, STEP, REACHED]] = window, step, MIN_TIME
     rings = np.zeros((1, 20, 3), np.int64)
     found, *_ = merge_groups(
-        *sides, np.array([TOLERANCE]), FIRST, every, known, False, False, control, rings, 0.0, window, 1
-    )
+        *sides, np.array([TOLERANCE]), FIRST, every, known, known, False, 0, 0, False, False, control, rings, 0.0,
+        window, 1,
+    )  # fmt: skip
     return Merged(found[0], found[1], int(control[0, ROUNDS]))
 
 

@@ -11,6 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
+from anabranch.log.offset import Offset
 from anabranch.operators.merge.operator import Merge
 from anabranch.testing import OperatorHarness
 from tests.operators.join_oracle import Condition, Feed, told
@@ -71,6 +72,8 @@ class Case:
     over: int = 20
     streams: str = "st"
     memory: int = 64 << 20
+    pace: Literal["time", "rows"] = "time"
+    wait: int | None = None
 
     @property
     def aliases(self) -> str:
@@ -94,6 +97,8 @@ class Case:
             delta=self.delta,
             over=self.over,
             memory=self.memory,
+            pace=self.pace,
+            wait=self.wait,
         )
 
     def harness(self, **more: Any) -> OperatorHarness:
@@ -101,26 +106,68 @@ class Case:
 
     def options(self, place: int, tolerances: tuple[Any, ...] | None = None) -> Options:
         tolerances = tuple(key.tolerance for key in self.keys[place]) if tolerances is None else tolerances
-        return Options(tolerances, self.policy, self.window, self.step, self.every, self.delta, self.over)
+        by_rows = self.pace == "rows" and place == 0
+        return Options(
+            tolerances, self.policy, self.window, self.step, self.every, self.delta, self.over, wait=self.wait or 0,
+            by_rows=by_rows,
+        )  # fmt: skip
 
 
 # -- what the oracle says ----------------------------------------------------------------------------
 
 
 class Left(NamedTuple):
-    """What came out of the merges so far: row numbers, the time it shows, and when the next merge reads it."""
+    """What came out of the merges so far: row numbers, the time it shows, when the next merge reads it, and it came."""
 
     rows: tuple[int | None, ...]
     shown: int
     time: int
+    own: int = 0
 
 
-def answer(case: Case, streams: Mapping[str, list[Row]], t: int = MAX_TIME) -> Answer:
+class Seen(NamedTuple):
+    """What a merge knows of its streams: up to which time, up to which time all that came, and times of their rows."""
+
+    time: int
+    sure: int
+    rows: Mapping[str, list[tuple[int, int, int]]]
+    """Of each row that is taken in when it is read, when it came, and what it shows."""
+
+
+def seen_until(case: Case, streams: Mapping[str, list[Row]], t: int) -> Seen:
+    """Paced by time, all there is; rounds go as far as they may."""
+    rows = {name: [(row["t"], row["t"], row["t"]) for row in streams[name]] for name in case.streams}
+    return Seen(t, t, rows)
+
+
+def seen_at(case: Case, streams: Mapping[str, list[Row]], at: Mapping[str, Offset]) -> Seen:
+    """Paced by rows: the n-th rows of all streams are read together, and of one that is ahead a few rows more."""
+    ahead, counts = 2 * case.window, {name: at[name].row for name in case.streams}
+    together, ended = min(counts.values()), all(at[name].time == MAX_TIME for name in case.streams)
+    times = [max(streams[name][i]["t"] for name in counts) for i in range(together)]
+    newest = max((streams[name][count - 1]["t"] for name, count in counts.items() if count), default=0)
+    rows: dict[str, list[tuple[int, int, int]]] = {}
+    for name, count in counts.items():
+        rows[name] = []
+        for i, row in enumerate(streams[name][: count if ended else min(count, together + ahead)]):
+            time = times[i] if i < together else LAST if ended else MAX_TIME
+            own = max(row["t"], (times + [LAST] * count)[i - ahead]) if i >= ahead else row["t"]
+            rows[name].append((time, own, newest))
+    next_ones = [streams[name][together]["t"] for name, count in counts.items() if count > together]
+    missing = [at[n].time for n, count in counts.items() if count == together and at[n].time != MAX_TIME]
+    # The next row of a stream can be read when that many rows before it all streams were together.
+    nexts = {name: ([-(2**63)] * ahead + times + [MAX_TIME])[min(n, together + ahead)] for name, n in counts.items()}
+    sure = min(max(at[name].time, time) for name, time in nexts.items())
+    return Seen(MAX_TIME if ended else max([-(2**63), *next_ones, *missing]), sure, rows)
+
+
+def answer(case: Case, streams: Mapping[str, list[Row]], t: int = MAX_TIME, seen: Seen | None = None) -> Answer:
     """All answer rows once every stream is known up to `t`: one merge after the other, then WHERE."""
+    seen = seen or seen_until(case, streams, t)
     tables = [streams[name] for name in case.streams]
-    left = [Left((row["n"],), row["t"], row["t"]) for row in tables[0]]
-    for place, right in enumerate(tables[1:]):
-        left = _merged(case, place, tables, left, right, t)
+    left = [Left((n,), shown, time, own) for n, (time, own, shown) in enumerate(seen.rows[case.streams[0]])]
+    for place in range(len(tables) - 1):
+        left = _merged(case, place, tables, left, seen)
     named = [(one, _rows(case, tables, one.rows)) for one in left]
     shown = len(tables) - (case.joins[-1] == "anti")
     return [
@@ -130,9 +177,11 @@ def answer(case: Case, streams: Mapping[str, list[Row]], t: int = MAX_TIME) -> A
     ]
 
 
-def _merged(case: Case, place: int, tables: list[list[Row]], left: list[Left], right: list[Row], t: int) -> list[Left]:
+def _merged(case: Case, place: int, tables: list[list[Row]], left: list[Left], seen: Seen) -> list[Left]:
+    right = [Left((n,), shown, time, own) for n, (time, own, shown) in enumerate(seen.rows[case.streams[place + 1]])]
     a, b, tolerances = _records(case, place, tables, left, right)
-    found = cgm(a, b, case.options(place, tolerances), t)
+    t = seen.time if place == 0 else min(seen.time, seen.sure)
+    found = cgm(a, b, case.options(place, tolerances), t, seen.sure)
     nothing = (None,) * (place + 1)
     return [
         Left((*(nothing if out.a is None else left[out.a].rows), out.b), out.time, _read_at(out))
@@ -144,26 +193,26 @@ def _merged(case: Case, place: int, tables: list[list[Row]], left: list[Left], r
 def keyed(case: Case, streams: Mapping[str, list[Row]]) -> tuple[list[Record], list[Record], tuple[Any, ...]]:
     """The records of a merge of two streams, and the tolerances of their keys."""
     tables = [streams[name] for name in case.streams]
-    left = [Left((row["n"],), row["t"], row["t"]) for row in tables[0]]
-    return _records(case, 0, tables, left, tables[1])
+    left, right = ([Left((row["n"],), row["t"], row["t"]) for row in table] for table in tables)
+    return _records(case, 0, tables, left, right)
 
 
 def _records(
-    case: Case, place: int, tables: list[list[Row]], left: list[Left], right: list[Row]
+    case: Case, place: int, tables: list[list[Row]], left: list[Left], right: list[Left]
 ) -> tuple[list[Record], list[Record], tuple[Any, ...]]:
     alias = case.aliases[place + 1]
-    sides = [[_rows(case, tables, one.rows) for one in left], [{alias: row} for row in right]]
+    rows = tables[place + 1]
+    sides = [[_rows(case, tables, one.rows) for one in left], [{alias: rows[n]} for n in range(len(right))]]
     columns = [_keys(key, *sides) for key in case.keys[place]]
     a_keys, b_keys = ([list(column[side]) for column in columns] for side in (0, 1))
     a_by, b_by = ([[pair[side].of(rows) for rows in sides[side]] for pair in case.by[place]] for side in (0, 1))
-    a = [
-        Record(n, one.time, tuple(column[n] for column in a_keys), tuple(column[n] for column in a_by), one.shown)
-        for n, one in enumerate(left)
-    ]
-    b = [
-        Record(n, row["t"], tuple(column[n] for column in b_keys), tuple(column[n] for column in b_by), row["t"])
-        for n, row in enumerate(right)
-    ]
+    a, b = (
+        [
+            Record(n, one.time, tuple(key[n] for key in keys), tuple(value[n] for value in by), one.shown, one.own)
+            for n, one in enumerate(records)
+        ]
+        for records, keys, by in ((left, a_keys, a_by), (right, b_keys, b_by))
+    )
     return a, b, tuple(tolerance for _, _, tolerance in columns)
 
 
@@ -257,12 +306,20 @@ def check(case: Case, streams: Mapping[str, list[Row]], chance: random.Random, *
         feed.play({name: [] for name in streams}, MAX_TIME)
     else:
         feed.play(streams, MAX_TIME - max((row["t"] for rows in streams.values() for row in rows), default=0))
-    wanted = functools.cache(lambda t: answer(case, streams, t))
+    timed = functools.cache(lambda t: answer(case, streams, t))
+
+    def wanted(at: Mapping[str, Offset]) -> Answer:
+        """What has come out at an offset."""
+        if case.pace == "time":
+            return timed(min(at[name].time for name in case.streams))
+        return by_rows(tuple((name, at[name]) for name in streams))
+
+    by_rows = functools.cache(lambda at: answer(case, streams, seen=seen_at(case, streams, dict(at))))
     for number, (start, end, found) in enumerate(feed.batches):
-        before, after = (min(at[name].time for name in case.streams) for at in (start, end))
-        assert wanted(after)[: len(wanted(before))] == wanted(before), "the oracle takes back what it said"
+        before = min(start[name].time for name in case.streams)
+        assert wanted(end)[: len(wanted(start))] == wanted(start), "the oracle takes back what it said"
         # What leaves when the streams have ended is not older than what had been reached before.
-        new = [(*row, max(time or 0, before)) for *row, time in wanted(after)[len(wanted(before)) :]]
-        assert told(found) == new, f"micro-batch {number} to {after} of {case.operator()}"
-    assert len(told(harness.answers())) == len(wanted(MAX_TIME))
+        new = [(*row, max(time or 0, before)) for *row, time in wanted(end)[len(wanted(start)) :]]
+        assert told(found) == new, f"micro-batch {number} to {end} of {case.operator()}"
+    assert len(told(harness.answers())) == len(wanted(harness.offsets))
     return harness

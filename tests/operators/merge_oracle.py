@@ -33,6 +33,8 @@ class Record(NamedTuple):
     group: Any = ()
     shown: int | None = None
     """What `_time` may say of it, if that is not its time."""
+    own: int = 0
+    """Paced by rows, when it came; its time is then when as many records had come of each stream."""
 
     @property
     def usable(self) -> bool:
@@ -63,6 +65,8 @@ class Options:
     delta: float | None = None
     over: int = 20
     largest: int = 1 << 40
+    wait: int = 0
+    by_rows: bool = False
 
 
 Pairs = list[tuple[Record, Record]]
@@ -176,11 +180,17 @@ class Round(NamedTuple):
     window: int
     step: int
     """N and K as they were in this round."""
+    at_the_door: Pairs = []  # noqa: RUF012
+    """Pairs of those who had to leave for new records, and took the nearest there was."""
+    at_last: Pairs = []  # noqa: RUF012
+    """Pairs of those whose time to wait was over."""
+    expired: Records = ([], [])
 
     @property
     def counts(self) -> Counts:
         """M, and how many of A and of B left without a partner."""
-        a, b = (len(left) + len(never) for left, never in zip(self.dropped, self.unusable, strict=True))
+        lefts = zip(self.dropped, self.unusable, self.expired, strict=True)
+        a, b = (len(left) + len(never) + len(expired) for left, never, expired in lefts)
         return self.merged, a, b
 
 
@@ -210,12 +220,20 @@ class Group:
     watched: list[Counts] = field(default_factory=list)
     """Counts of the rounds since N and K were last changed."""
 
+    sure: int = MAX_TIME
+    """Paced by rows, up to which time it is known which records of A and of B came."""
+    last: int = -FAR
+    """The time of the last round."""
+    since: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {}))
+    """Since when records wait in the windows."""
+
     def rounds(self, t: int) -> list[Round]:
         """All rounds there are while both streams are known up to `t`."""
         done = []
         while (found := self._next(t)) is not None:
             stamp, takes = found
             done.append(self._round(stamp, takes))
+            self.last = stamp[0]
             self._adapt(done[-1])
         if t == MAX_TIME:
             done.append(self._close())
@@ -223,29 +241,59 @@ class Group:
 
     def _next(self, t: int) -> tuple[Stamp, tuple[int, int]] | None:
         """The stamp of the next round and how many records each side takes, or None until more is known."""
+        by_rows = self.options.by_rows
         known = [[record for record in side if record.time < t] for side in self.unread]
-        if not known[0] and not known[1]:
-            return None
-        least = [max(self.step, self.window - len(window)) for window in self.windows]
+        rooms = [self.window - len(window) for window in self.windows]
+        least = [max(self.step, room) for room in rooms]
         full = min(side[n - 1].time if len(side) >= n else FAR for side, n in zip(known, least, strict=True))
-        due = self._due(min(side[0].time for side in known if side), t)
+        firsts = [side[0].time for side in known if side]
+        if by_rows:
+            firsts = [self._first(self.unread[i], known[i], rooms[i]) for i in (0, 1)]
+            firsts = [max(first, self.last) for first in firsts]
+        waiting = [time for side in (0, 1) for time in self.since[side].values()]
+        if self.options.wait and waiting:
+            firsts.append(min(waiting) + self.options.wait)
+        if not firsts or min(firsts) >= t:
+            return None
+        due = self._due(min(firsts), t)
         if due <= t and due <= full:
-            a, b = (sum(record.time < due for record in side) for side in known)
+            if by_rows and due > self.sure:
+                return None
+            a, b = (sum(record.time < due for record in side) for side in self.unread)
+            if by_rows:  # who is ahead fills the room there is
+                a, b = (
+                    max(n, min(room, sum(record.own < due for record in side)))
+                    for n, room, side in zip((a, b), rooms, self.unread, strict=True)
+                )
             return (due, 0), (a, b)
         if full < t:
+            every = self.options.every
+            if by_rows and every and full < LAST and full // every * every > self.sure:
+                return None
             a, b = (min(n, sum(r.time <= full for r in side)) for side, n in zip(known, least, strict=True))
+            if by_rows and full < LAST:  # the n-th rows of both streams belong together
+                row = min(side[n - 1].number for side, n in zip(known, least, strict=True) if len(side) >= n)
+                a, b = (min(n, sum(r.number <= row for r in side)) for side, n in zip(known, least, strict=True))
             return (full, 1), (a, b)
         return None
 
+    @staticmethod
+    def _first(unread: list[Record], known: list[Record], room: int) -> int:
+        if room > 0 and unread:
+            return unread[0].own
+        return known[0].time if known else FAR
+
     def _due(self, earliest: int, t: int) -> int:
         every = self.options.every
-        due = FAR if every is None else (earliest // every + 1) * every
+        due = FAR if every is None or earliest >= LAST - every else (earliest // every + 1) * every
         return min(due, MAX_TIME) if t == MAX_TIME else due
 
     def _round(self, stamp: Stamp, takes: tuple[int, int]) -> Round:
         dropped: Records = ([], [])
         unusable: Records = ([], [])
         new: Numbers = (set(), set())
+        before = len(self.merged[0])
+        at_the_door = self._at_the_door(takes)
         for side, count in enumerate(takes):
             window, rows = self.windows[side], self.unread[side][:count]
             del self.unread[side][:count]
@@ -255,9 +303,48 @@ class Group:
             rows = [row for row in rows if row.usable]
             window[:] = sorted(window[excess:] + rows, key=lambda row: (row.keys, row.number))
             new[side].update(row.number for row in rows)
-        before = len(self.merged[0])
+            self.since[side].update((row.number, stamp[0]) for row in rows)
         pairs = self._merge(new)
-        return Round(stamp, dropped, pairs, unusable, len(self.merged[0]) - before, self.window, self.step)
+        at_last, expired = self._let_go(stamp)
+        for side in (0, 1):
+            there = {row.number for row in self.windows[side]}
+            for number in [number for number in self.since[side] if number not in there]:
+                del self.since[side][number]
+        merged = len(self.merged[0]) - before
+        return Round(stamp, dropped, pairs, unusable, merged, self.window, self.step, at_the_door, at_last, expired)
+
+    def _at_the_door(self, takes: tuple[int, int]) -> Pairs:
+        """Who has to leave takes the nearest there is."""
+        if self.options.policy != "nearest":
+            return []
+        leaving = [
+            {row.number for row in window[: max(0, len(window) + count - self.window)]}
+            for window, count in zip(self.windows, takes, strict=True)
+        ]
+        return self._merge_leaving(leaving[0], leaving[1])
+
+    def _merge_leaving(self, leaving_a: set[int], leaving_b: set[int]) -> Pairs:
+        if not leaving_a and not leaving_b:
+            return []
+        closest = nearest(self.windows[0], self.windows[1], self.options.tolerances, ended=True)
+        pairs = [(a, b) for a, b in closest if a.number in leaving_a or b.number in leaving_b]
+        self._take_out(pairs)
+        return pairs
+
+    def _let_go(self, stamp: Stamp) -> tuple[Pairs, Records]:
+        """Whose time to wait is over leaves, if need be with the nearest there is."""
+        if not self.options.wait or stamp[1] != 0 or stamp[0] >= LAST:
+            return [], ([], [])
+        over = [
+            {row.number for row in window if since[row.number] < stamp[0] - self.options.wait}
+            for window, since in zip(self.windows, self.since, strict=True)
+        ]
+        pairs = self._merge_leaving(over[0], over[1]) if self.options.policy == "nearest" else []
+        gone: Records = ([], [])
+        for side, window in enumerate(self.windows):
+            gone[side].extend(self._unmerged(side, [row for row in window if row.number in over[side]]))
+            window[:] = [row for row in window if row.number not in over[side]]
+        return pairs, gone
 
     def _unmerged(self, side: int, records: list[Record]) -> list[Record]:
         return [record for record in records if record.number not in self.merged[side]]
@@ -271,11 +358,14 @@ class Group:
             pairs = nearest(a, b, tolerances, ended=ended)
         else:
             pairs = first(a, b, tolerances)
+        self._take_out(pairs)
+        return pairs
+
+    def _take_out(self, pairs: Pairs) -> None:
         for side, window in enumerate(self.windows):
             self.merged[side].update(pair[side].number for pair in pairs)
             if self.options.policy != "all":
                 window[:] = self._unmerged(side, window)
-        return pairs
 
     def _close(self) -> Round:
         """The streams have ended: who waited waits no longer, and who is left has no partner."""
@@ -296,7 +386,13 @@ class Group:
 # -- the merge of continuously generated data --------------------------------------------------------
 
 
-def cgm(a: Sequence[Record], b: Sequence[Record], options: Options, t: int = MAX_TIME) -> list[Out]:
+def cgm(
+    a: Sequence[Record],
+    b: Sequence[Record],
+    options: Options,
+    t: int = MAX_TIME,
+    sure: int = MAX_TIME,
+) -> list[Out]:
     """All that has come out, in order, once both streams are known up to `t`.
 
     Without groups, a round gives what it dropped of A, then of B, each in the order of the window, then its
@@ -307,7 +403,7 @@ def cgm(a: Sequence[Record], b: Sequence[Record], options: Options, t: int = MAX
     """
     groups: dict[Any, list[Round]] = {}
     for key in dict.fromkeys(_group(record) for record in (*a, *b)):
-        groups[key] = group_rounds(key, a, b, options, t)
+        groups[key] = group_rounds(key, a, b, options, t, sure)
     end = _end(groups.values(), [record for record in (*a, *b) if record.time < t])
     out = [one for rounds in groups.values() for done in rounds for one in _told(done, end)]
     if all(record.group == () for record in (*a, *b)):
@@ -317,11 +413,16 @@ def cgm(a: Sequence[Record], b: Sequence[Record], options: Options, t: int = MAX
 
 
 def group_rounds(
-    key: Any, a: Sequence[Record], b: Sequence[Record], options: Options, t: int = MAX_TIME
+    key: Any,
+    a: Sequence[Record],
+    b: Sequence[Record],
+    options: Options,
+    t: int = MAX_TIME,
+    sure: int = MAX_TIME,
 ) -> list[Round]:
     """The rounds of one group."""
     mine = tuple([record for record in side if _group(record) == key] for side in (a, b))
-    return Group(options, mine, options.window, options.step).rounds(t)  # type: ignore[arg-type]
+    return Group(options, mine, options.window, options.step, sure=sure).rounds(t)  # type: ignore[arg-type]
 
 
 def _group(record: Record) -> Any:
@@ -341,6 +442,11 @@ def _told(done: Round, end: int) -> list[Out]:
         a = [Out("a", record.number, None, time, done.stamp) for record in records[0]]
         return a + [Out("b", None, record.number, time, done.stamp) for record in records[1]]
 
-    pairs = [Out("pair", one.number, other.number, time, done.stamp) for one, other in done.pairs]
-    dropped = left(done.dropped)
-    return pairs + dropped if done.stamp == CLOSING else dropped + pairs + left(done.unusable)
+    def merged(pairs: Pairs) -> list[Out]:
+        return [Out("pair", one.number, other.number, time, done.stamp) for one, other in pairs]
+
+    pairs, dropped = merged(done.pairs), left(done.dropped)
+    if done.stamp == CLOSING:
+        return pairs + dropped
+    first_ones, last_ones = merged(done.at_the_door), merged(done.at_last)
+    return first_ones + dropped + pairs + left(done.unusable) + last_ones + left(done.expired)

@@ -10,6 +10,8 @@ import pytest
 from anabranch.operators.base import Operator
 from anabranch.operators.history_join import HistoryJoin
 from anabranch.operators.history_join_aggregate import HistoryJoinAggregate
+from anabranch.operators.merge.operator import Merge
+from anabranch.operators.merge.range_operator import RangeMerge
 from anabranch.operators.window_aggregate import WindowAggregate
 from anabranch.operators.window_changes import WindowChanges
 from anabranch.operators.window_combination import WindowCombination
@@ -43,6 +45,14 @@ HISTORY = HistoryJoin(
     stream="a", alias="a", history="b", on=(("k", "k"),), period=30, portions=2, within=5, match="any",
     columns=(("k", "k"), ("ts", "ts")), time="ts",
 )  # fmt: skip
+MERGE = Merge(
+    sources=(("A", "a"), ("B", "b")), keys=((("`A.k`", "`B.k`", 0.0),),), by=((),), joins=("full",), conditions=(),
+    columns=(("k", "`A.k`"), ("l", "`B.k`"), ("_time", "_time")), time="_time", window=4, step=2, every=10,
+)  # fmt: skip
+RANGES = RangeMerge(
+    **{name: getattr(MERGE, name) for name in ("sources", "keys", "by", "conditions", "columns", "time")},
+    joins=("left",), window=4, every=10,
+)  # fmt: skip
 OPERATORS: dict[str, Operator] = {
     "union": WindowSetOperation("union", True, side("a"), side("b"), ("k",), "_time"),
     "except": WindowSetOperation("except", True, side("a", 5, 20), side("b", 5, 20), ("k",), "_time"),
@@ -56,6 +66,16 @@ OPERATORS: dict[str, Operator] = {
     "combination": WindowCombination(
         20, (("a", total("a"), 0), ("b", total("b"), 0)), (("r", "a - b"), ("window_end", "window_end")), "window_end"
     ),
+    "merge": MERGE,
+    "merge_nearest_that_waits": replace(MERGE, policy="nearest", wait=25),
+    "merge_only_full": replace(MERGE, every=None),
+    "merge_by_rows": replace(MERGE, pace="rows"),
+    "merge_by_rows_that_waits": replace(MERGE, pace="rows", wait=25),
+    "merge_by_rows_in_groups": replace(MERGE, pace="rows", by=((("`A.k`", "`B.k`"),),), policy="nearest", wait=7),
+    "merge_by_rows_only_full": replace(MERGE, pace="rows", every=None),
+    "range_merge": RANGES,
+    "range_merge_later": replace(RANGES, lag=7),
+    "range_merge_only_full": replace(RANGES, every=None),
     "history": HISTORY,
     "history_aggregate": HistoryJoinAggregate(
         HISTORY, 10, (), (("n", "count", None),), (("n", "n"), ("_time", "_time")), "_time"

@@ -181,6 +181,44 @@ def test_a_stream_merged_with_itself(policy: str, streams: str, seed: int) -> No
         check(case, some_streams(streams, chance, 24), chance)
 
 
+@settings(max_examples=100)
+@given(policy=st.sampled_from(POLICIES), seed=st.integers(0, 2**32))
+def test_two_streams_by_rows(policy: str, seed: int) -> None:
+    chance = random.Random(seed)
+    case = some_case(2, policy, chance, pace="rows")
+    streams = some_streams(case.streams, chance, 40)
+    with all_sizes(chance):
+        check(case, streams, chance)
+
+
+@settings(max_examples=40)
+@given(
+    policy=st.sampled_from(POLICIES), names=st.sampled_from(["stu", "stuv", "ss", "sts"]), seed=st.integers(0, 2**32)
+)
+def test_several_streams_by_rows(policy: str, names: str, seed: int) -> None:
+    chance = random.Random(seed)
+    case = some_case(len(names), policy, chance, streams=names, pace="rows")
+    with all_sizes(chance):
+        check(case, some_streams(names, chance, 24), chance)
+
+
+@settings(max_examples=60)
+@given(
+    policy=st.sampled_from(POLICIES),
+    pace=st.sampled_from(["time", "rows"]),
+    names=st.sampled_from(["st", "st", "stu"]),
+    seed=st.integers(0, 2**32),
+)
+def test_records_that_wait_no_longer_than_they_may(policy: str, pace: Any, names: str, seed: int) -> None:
+    chance = random.Random(seed)
+    case = some_case(
+        len(names), policy, chance, streams=names, pace=pace, wait=chance.choice([1, 5, 20, 1_000]),
+        every=chance.choice([1, 3, 10, 50]),
+    )  # fmt: skip
+    with all_sizes(chance):
+        check(case, some_streams(names, chance, 30), chance)
+
+
 @settings(max_examples=25)
 @given(policy=st.sampled_from(POLICIES), seed=st.integers(0, 2**32))
 def test_windows_that_grow(policy: str, seed: int) -> None:

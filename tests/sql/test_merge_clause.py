@@ -164,7 +164,7 @@ WRONG = [
         7,
         'SYNTAX_ERROR (…) a merge has no option "shed". Hint: there are: algorithm, policy, window, step, every, '
         "delta, "
-        "over, memory, remainder",
+        "over, memory, remainder, pace, wait",
     ),
     ("window = 7, WINDOW = 8", 19, "SYNTAX_ERROR (…) window is given twice"),
     ("", 7, 'SYNTAX_ERROR (…) expected an option, got ")"'),

@@ -268,6 +268,23 @@ def match_nearest(  # type: ignore[no-untyped-def]
 
 
 @compiled
+def match_leaving(  # type: ignore[no-untyped-def]
+    keys_a, rows_a, window_a, count_a, leaving_a, keys_b, rows_b, window_b, count_b, leaving_b, tolerance, out_a, out_b
+):
+    """Of the closest pairs of all there are now, those of which one record has to leave (by position)."""
+    found = match_nearest(
+        keys_a, rows_a, window_a, count_a, keys_b, rows_b, window_b, count_b, tolerance, False,
+        keys_a[0, 0], keys_b[0, 0], out_a, out_b,
+    )  # fmt: skip
+    kept = 0
+    for i in range(found):
+        if leaving_a[out_a[i]] or leaving_b[out_b[i]]:
+            out_a[kept], out_b[kept] = out_a[i], out_b[i]
+            kept += 1
+    return kept
+
+
+@compiled
 def is_closer(i, j, far, rows_a, window_a):  # type: ignore[no-untyped-def]
     return far[i] < far[j] or (far[i] == far[j] and rows_a[window_a[i]] < rows_a[window_a[j]])
 

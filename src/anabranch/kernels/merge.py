@@ -4,6 +4,10 @@ Each of the two streams has a window of at most N records, sorted by key. A roun
 into both, in place of those that merged before and then of the first ones, and merges what agrees.
 Both streams are read up to the same time, so the one that runs ahead waits. Groups are merged apart
 from each other; each is a piece of the arrays: its window, in order, then what is not read yet.
+
+Paced by rows, the time of a record is when as many records had come of each stream (`operators.merge.pacing`),
+NEVER if they have not, and its own time when it came itself. In rounds that are due a stream that is ahead fills the
+room there is in its window; nothing leaves for that.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from anabranch.kernels.compiled import compiled
-from anabranch.kernels.matching import match_all, match_first, match_first_by_cursors, match_nearest
+from anabranch.kernels.matching import match_all, match_first, match_first_by_cursors, match_leaving, match_nearest
 from anabranch.kernels.nearly_sorted import merge_sorted, split_nearly_sorted
 
 FIRST, NEAREST, ALL = 0, 1, 2
@@ -20,7 +24,8 @@ FIRST, NEAREST, ALL = 0, 1, 2
 NEVER = (1 << 63) - 2
 """The time of a stream that has ended."""
 LAST = NEVER - 1
-"""The time of records that another merge gave because its streams had ended."""
+"""The time of records that another merge gave because its streams had ended, or that have nothing to keep pace with."""
+MIN_TIME = -(1 << 63)
 
 SIZE, STEP, COUNTED, BROKEN, ROUNDS, MERGED, DROPPED_A, DROPPED_B, LAST_MERGED, LAST_DROPPED, REACHED, ADAPTED = range(
     12
@@ -48,32 +53,93 @@ def rows_before(times, low, high, time):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def next_round(times_a, low_a, high_a, need_a, times_b, low_b, high_b, need_b, every, known):  # type: ignore[no-untyped-def]
+def first_waiting(times, own, low, end, high, room, by_rows):  # type: ignore[no-untyped-def]
+    """The time of the first record that a round could take in."""
+    if by_rows and room > 0 and low < high:
+        return own[low]
+    return times[low] if low < end else NEVER
+
+
+@compiled
+def next_round(  # type: ignore[no-untyped-def]
+    times_a, own_a, rows_a, low_a, high_a, need_a, room_a, times_b, own_b, rows_b, low_b, high_b, need_b, room_b,
+    every, known, sure, by_rows, ahead, last, expires,
+):  # fmt: skip
     """Up to where the next round reads both streams, and its time; kind -1 if it must wait for more.
 
-    A round is due at each multiple of `every` (0: never) if anything new is known by then, and when
-    one of the streams has as many new records as its window needs.
+    A round is due at each multiple of `every` (0: never) if anything new is known by then or a record's time to wait
+    is over (`expires`), and when one of the streams has as many new records as its window needs. By rows the other is
+    then read as far; the first has numbers that are larger by `ahead` for rows that belong together. What came by its
+    own time is known up to `sure`: by rows, who is ahead may fill a window when a round is due, so none can be after
+    a time up to which that is not known.
     """
-    full = known
-    if low_a + need_a <= high_a:
-        full = min(full, times_a[low_a + need_a - 1])
-    if low_b + need_b <= high_b:
+    end_a, end_b = rows_before(times_a, low_a, high_a, known), rows_before(times_b, low_b, high_b, known)
+    full, last_row = known, NEVER
+    if low_a + need_a <= end_a:
+        full, last_row = times_a[low_a + need_a - 1], rows_a[low_a + need_a - 1]
+    if low_b + need_b <= end_b:
         full = min(full, times_b[low_b + need_b - 1])
-    earliest = NEVER
-    if low_a < high_a:
-        earliest = min(earliest, times_a[low_a])
-    if low_b < high_b:
-        earliest = min(earliest, times_b[low_b])
+        last_row = min(last_row, rows_b[low_b + need_b - 1] + ahead)
+    earliest = min(
+        first_waiting(times_a, own_a, low_a, end_a, high_a, room_a, by_rows),
+        first_waiting(times_b, own_b, low_b, end_b, high_b, room_b, by_rows),
+    )
+    if by_rows:  # what is ahead came long before there was room for it
+        earliest = max(earliest, last)
+    earliest = min(earliest, expires)
     due = NEVER
-    if every > 0 and earliest < NEVER - every:
+    if every > 0 and earliest < LAST - every:
         due = (earliest // every + 1) * every
     if earliest < known and due <= known and due <= full:
-        return 0, rows_before(times_a, low_a, high_a, due), rows_before(times_b, low_b, high_b, due), due
-    if full < known:
-        end_a = min(rows_before(times_a, low_a, high_a, full + 1), low_a + need_a)
-        end_b = min(rows_before(times_b, low_b, high_b, full + 1), low_b + need_b)
-        return 1, end_a, end_b, full
-    return -1, low_a, low_b, known
+        if by_rows and due > sure:
+            return -1, low_a, low_b, known
+        to_a, to_b = rows_before(times_a, low_a, high_a, due), rows_before(times_b, low_b, high_b, due)
+        if by_rows:
+            to_a = max(to_a, rows_before(own_a, low_a, min(high_a, low_a + max(room_a, 0)), due))
+            to_b = max(to_b, rows_before(own_b, low_b, min(high_b, low_b + max(room_b, 0)), due))
+        return 0, to_a, to_b, due
+    if full >= known or (by_rows and every > 0 and full < LAST and full // every * every > sure):
+        return -1, low_a, low_b, known
+    if by_rows and full < LAST:
+        to_a = rows_before(rows_a, low_a, end_a, last_row + 1)
+        to_b = rows_before(rows_b, low_b, end_b, last_row + 1 - ahead)
+    else:
+        to_a = rows_before(times_a, low_a, high_a, full + 1)
+        to_b = rows_before(times_b, low_b, high_b, full + 1)
+    return 1, min(to_a, low_a + need_a), min(to_b, low_b + need_b), full
+
+
+@compiled
+def oldest(own, window, count):  # type: ignore[no-untyped-def]
+    """Since when the record of a window waits that waits longest."""
+    least = NEVER
+    for i in range(count):
+        least = min(least, own[window[i]])
+    return least
+
+
+@compiled
+def mark_expired(own, window, count, since, marks):  # type: ignore[no-untyped-def]
+    """Mark the positions of a window that wait since before a time; gives how many."""
+    found = 0
+    for i in range(count):
+        marks[i] = own[window[i]] < since
+        found += marks[i]
+    return found
+
+
+@compiled
+def without_marked(window, count, marks, left):  # type: ignore[no-untyped-def]
+    """The window without the positions that are marked, which go to `left`; gives the counts of both."""
+    n, gone = 0, 0
+    for i in range(count):
+        if marks[i]:
+            left[gone] = window[i]
+            gone += 1
+        else:
+            window[n] = window[i]
+            n += 1
+    return n, gone
 
 
 @compiled
@@ -210,16 +276,17 @@ def put_staying(stay, stays, window, count, low, high):  # type: ignore[no-untyp
 
 @compiled
 def merge_groups(  # type: ignore[no-untyped-def]
-    bounds_a, in_window_a, keys_a, usable_a, times_a, rows_a, met_a,
-    bounds_b, in_window_b, keys_b, usable_b, times_b, rows_b, met_b,
-    tolerance, policy, every, known, wants_a, wants_b, control, rings, delta, largest, smallest_step,
+    bounds_a, in_window_a, keys_a, usable_a, times_a, own_a, rows_a, met_a,
+    bounds_b, in_window_b, keys_b, usable_b, times_b, own_b, rows_b, met_b,
+    tolerance, policy, every, known, sure, by_rows, ahead, wait, wants_a, wants_b, control, rings, delta,
+    largest, smallest_step,
 ):  # fmt: skip
     """Run all rounds that what is known allows.
 
     Gives answers (places of both records, -1 for no partner; the time and kind of the round), and for
     each stream what stays, group after group, with the lengths of windows and of what is not read.
-    `met`, `control` and `rings` are brought up to date. When both streams have ended (`known` is
-    NEVER), what is left in the windows leaves after the last round.
+    `own`, `met`, `control` and `rings` are brought up to date; `own` of records in windows is since when they wait.
+    When both streams have ended (`known` is NEVER), what is left in the windows leaves after the last round.
     """
     out, outs = np.empty((4, min(len(times_a), len(times_b)) + 1024), np.int64), 0
     stay_a, stay_b = np.empty(len(times_a), np.int64), np.empty(len(times_b), np.int64)
@@ -231,8 +298,6 @@ def merge_groups(  # type: ignore[no-untyped-def]
         count_a, count_b = in_window_a[group], in_window_b[group]
         low_a, high_a = bounds_a[group] + count_a, bounds_a[group + 1]
         low_b, high_b = bounds_b[group] + count_b, bounds_b[group + 1]
-        # Rows of the time that is known up to, and later ones, wait.
-        end_a, end_b = rows_before(times_a, low_a, high_a, known), rows_before(times_b, low_b, high_b, known)
         room_a, room_b = high_a - bounds_a[group], high_b - bounds_b[group]
         window_a, window_b = np.empty(room_a, np.int64), np.empty(room_b, np.int64)
         for i in range(count_a):
@@ -242,19 +307,48 @@ def merge_groups(  # type: ignore[no-untyped-def]
         joined_a, joined_b = np.empty(room_a, np.int64), np.empty(room_b, np.int64)
         room = np.empty((3, max(room_a, room_b)), np.int64)
         left_a, left_b = np.empty(room_a, np.int64), np.empty(room_b, np.int64)
+        marks_a, marks_b = np.empty(room_a, np.bool_), np.empty(room_b, np.bool_)
         pair_a, pair_b = np.empty(room_a, np.int64), np.empty(room_a, np.int64)
-        ended = False
+        ended, last = False, state[REACHED]
         while not ended:
             size = state[SIZE]
             need_a, need_b = max(state[STEP], size - count_a), max(state[STEP], size - count_b)
+            expires = NEVER
+            if wait > 0:
+                expires = min(oldest(own_a, window_a, count_a), oldest(own_b, window_b, count_b))
+                expires = expires + wait if expires < LAST - wait else NEVER
             kind, to_a, to_b, time = next_round(
-                times_a, low_a, end_a, need_a, times_b, low_b, end_b, need_b, every, known
-            )
+                times_a, own_a, rows_a, low_a, high_a, need_a, size - count_a,
+                times_b, own_b, rows_b, low_b, high_b, need_b, size - count_b,
+                every, known, sure, by_rows, ahead, last, expires,
+            )  # fmt: skip
             ended = kind < 0
             if ended and known != NEVER:
                 break
+            last = time
             if time < LAST:
                 state[REACHED] = time
+            begin, merged, dropped_a, dropped_b = outs, 0, 0, 0
+            if policy == NEAREST and count_a > 0 and count_b > 0:
+                # Who has to leave for new records takes the nearest there is.
+                over_a, over_b = count_a + to_a - low_a - size, count_b + to_b - low_b - size
+                if over_a > 0 or over_b > 0:
+                    for i in range(count_a):
+                        marks_a[i] = i < over_a
+                    for i in range(count_b):
+                        marks_b[i] = i < over_b
+                    found = match_leaving(
+                        keys_a, rows_a, window_a, count_a, marks_a,
+                        keys_b, rows_b, window_b, count_b, marks_b, tolerance, pair_a, pair_b,
+                    )  # fmt: skip
+                    out = grown(out, outs, found)
+                    outs, merged = put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, found)
+                    count_a = without_merged(window_a, count_a, pair_a, found)
+                    count_b = without_merged(window_b, count_b, pair_b, found)
+            for place in range(low_a, to_a):
+                own_a[place] = max(own_a[place], time)
+            for place in range(low_b, to_b):
+                own_b[place] = max(own_b[place], time)
             count_a, gone_a, unusable_a = take_in(
                 keys_a, usable_a, window_a, count_a, size, low_a, to_a, room, joined_a, left_a
             )
@@ -284,17 +378,40 @@ def merge_groups(  # type: ignore[no-untyped-def]
                 )
             else:
                 found = match_first(keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance, pair_a, pair_b)
-            low_a, low_b, begin = to_a, to_b, outs
-            out = grown(out, outs, gone_a + gone_b + found + (count_a + count_b if ended else 0))
-            outs, dropped_a = put_dropped(out, outs, 0, left_a, 0, gone_a - unusable_a, met_a, wants_a)
-            outs, dropped_b = put_dropped(out, outs, 1, left_b, 0, gone_b - unusable_b, met_b, wants_b)
-            outs, merged = put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, found)
+            low_a, low_b = to_a, to_b
+            # As many more pairs as there are records in a window, and all of both windows, may follow.
+            out = grown(out, outs, gone_a + gone_b + found + 2 * (count_a + count_b))
+            outs, more_a = put_dropped(out, outs, 0, left_a, 0, gone_a - unusable_a, met_a, wants_a)
+            outs, more_b = put_dropped(out, outs, 1, left_b, 0, gone_b - unusable_b, met_b, wants_b)
+            dropped_a, dropped_b = dropped_a + more_a, dropped_b + more_b
+            outs, more = put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, found)
+            merged += more
             outs, more_a = put_dropped(out, outs, 0, left_a, gone_a - unusable_a, gone_a, met_a, wants_a)
             outs, more_b = put_dropped(out, outs, 1, left_b, gone_b - unusable_b, gone_b, met_b, wants_b)
             dropped_a, dropped_b = dropped_a + more_a, dropped_b + more_b
             if policy != ALL:
                 count_a = without_merged(window_a, count_a, pair_a, found)
                 count_b = without_merged(window_b, count_b, pair_b, found)
+            if wait > 0 and kind == 0 and time < LAST:
+                expired = mark_expired(own_a, window_a, count_a, time - wait, marks_a)
+                expired += mark_expired(own_b, window_b, count_b, time - wait, marks_b)
+                if expired > 0 and policy == NEAREST and count_a > 0 and count_b > 0:
+                    found = match_leaving(
+                        keys_a, rows_a, window_a, count_a, marks_a,
+                        keys_b, rows_b, window_b, count_b, marks_b, tolerance, pair_a, pair_b,
+                    )  # fmt: skip
+                    outs, more = put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, found)
+                    merged += more
+                    count_a = without_merged(window_a, count_a, pair_a, found)
+                    count_b = without_merged(window_b, count_b, pair_b, found)
+                    mark_expired(own_a, window_a, count_a, time - wait, marks_a)
+                    mark_expired(own_b, window_b, count_b, time - wait, marks_b)
+                if expired > 0:
+                    count_a, gone_a = without_marked(window_a, count_a, marks_a, left_a)
+                    count_b, gone_b = without_marked(window_b, count_b, marks_b, left_b)
+                    outs, more_a = put_dropped(out, outs, 0, left_a, 0, gone_a, met_a, wants_a)
+                    outs, more_b = put_dropped(out, outs, 1, left_b, 0, gone_b, met_b, wants_b)
+                    dropped_a, dropped_b = dropped_a + more_a, dropped_b + more_b
             if ended:
                 outs, more_a = put_dropped(out, outs, 0, window_a, 0, count_a, met_a, wants_a)
                 outs, more_b = put_dropped(out, outs, 1, window_b, 0, count_b, met_b, wants_b)
@@ -313,3 +430,33 @@ def merge_groups(  # type: ignore[no-untyped-def]
         stays_a = put_staying(stay_a, stays_a, window_a, count_a, low_a, high_a)
         stays_b = put_staying(stay_b, stays_b, window_b, count_b, low_b, high_b)
     return out[:, :outs], stay_a[:stays_a], stay_b[:stays_b], lengths
+
+
+@compiled
+def next_due_of_groups(  # type: ignore[no-untyped-def]
+    bounds_a, in_window_a, times_a, own_a, bounds_b, in_window_b, times_b, own_b, every, by_rows, wait, known,
+    control,
+):  # fmt: skip
+    """The first time at which a group would have a round if streams reached it and no record came."""
+    far = LAST - 2
+    first = NEVER
+    for group in range(len(bounds_a) - 1):
+        state = control[group]
+        low_a, low_b = bounds_a[group] + in_window_a[group], bounds_b[group] + in_window_b[group]
+        room_a, room_b = state[SIZE] - in_window_a[group], state[SIZE] - in_window_b[group]
+        expires = NEVER
+        if wait > 0:
+            for place in range(bounds_a[group], low_a):
+                expires = min(expires, own_a[place] + wait)
+            for place in range(bounds_b[group], low_b):
+                expires = min(expires, own_b[place] + wait)
+        kind, _, _, time = next_round(
+            times_a, own_a, own_a, low_a, bounds_a[group + 1], max(state[STEP], room_a), room_a,
+            times_b, own_b, own_b, low_b, bounds_b[group + 1], max(state[STEP], room_b), room_b,
+            every, far, far, by_rows, 0, state[REACHED], expires,
+        )  # fmt: skip
+        if kind == 0:
+            first = min(first, time)
+        elif kind == 1:  # it waits for others of the same time, or for what may come before it
+            first = min(first, time // every * every if by_rows and every > 0 and time < known else time + 1)
+    return first

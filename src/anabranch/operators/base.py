@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -250,6 +250,11 @@ class Operator:
         """Whether a reducer says before each micro-batch how much of history it reads (`Offset.keep`)."""
         return False
 
+    @property
+    def paced_by(self) -> Literal["time", "rows"]:
+        """Whether micro-batches take its streams to about the same time, or as many rows of each as there are."""
+        return "time"
+
     def beginning(self, inputs: Inputs) -> dict[str, Offset]:
         """Where a standing query begins: with what the log holds, unless it says otherwise."""
         return {name: Offset(inputs.readers[name].first_logged_row()) for name in self.inputs}
@@ -289,6 +294,10 @@ class Operator:
     def needs(self, at: Offsets) -> dict[str, Floor]:
         """Per input, the rows the operator may still read after `at`; retention keeps them."""
         return {name: Floor(row=at[name].row) for name in self.inputs}
+
+    def held(self, at: Offsets, inputs: Inputs) -> dict[str, Floor]:
+        """The same, of one that has to look into what it keeps to say so."""
+        return self.needs(at)
 
     def current(self, reached: int, newest: int, every: int = 1) -> int | None:
         """From which time on its answer rows are the current answer (the query's Store).

@@ -47,6 +47,8 @@ def merge_join(
     over: int | None = None,
     memory: int | str | None = None,
     remainder: Literal["rest", "difference"] | None = None,
+    pace: Literal["time", "rows"] | None = None,
+    wait: Length | Literal[0] | None = None,
     settings: Mapping[str, object] | None = None,
 ) -> DataFrame:
     """Streams of the database at `root` merged where their keys nearly agree, as a streaming DataFrame.
@@ -62,7 +64,7 @@ def merge_join(
     """
     options = {
         "algorithm": algorithm, "policy": policy, "window": window, "step": step, "every": every, "delta": delta,
-        "over": over, "memory": memory, "remainder": remainder,
+        "over": over, "memory": memory, "remainder": remainder, "pace": pace, "wait": wait,
     }  # fmt: skip
     named = named_streams(streams)
     text = merge_text(named, on, kind, select, where, options)
@@ -135,7 +137,7 @@ def _option(name: str, value: Any) -> str:
         if number is None or not 0 < number < 1:
             raise wrong(name, value, "a number between 0 and 1")
         return repr(number)
-    if name == "every":
+    if name in ("every", "wait"):
         return "0" if number == 0 else interval(value, name)
     if name == "memory" and isinstance(number, int):
         return repr(number)

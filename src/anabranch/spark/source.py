@@ -187,7 +187,7 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
         Rows of streams that are joined then meet in the same batch, and little has to be kept for later.
         """
         cut = [end.time for name, end in ends.items() if end.row < all_rows[name].row]
-        if len(ends) == 1 or not cut:
+        if len(ends) == 1 or not cut or self._operator.paced_by == "rows":
             return ends
         time, aligned = min(cut), dict(ends)
         for name, end in ends.items():
@@ -222,7 +222,7 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
         if self._options.holder is None:
             return
         offsets = _from_json(end)
-        for name, floor in self._operator.needs(offsets).items():
+        for name, floor in self._operator.held(offsets, self._inputs()).items():
             if self._history and getattr(self._reader(name), "archives", None):
                 floor = Floor(row=floor.row)  # what is older is archived, or held until it is
             retention.hold(Storage(self._options.streams[name]), self._options.holder, *floor)

@@ -18,6 +18,7 @@ from anabranch.sql.window_clause import BEFORE_AN_EXPRESSION
 ALGORITHMS = ("cgm", "rtm")
 POLICIES = ("first", "nearest", "all")
 REMAINDERS = ("rest", "difference")
+PACES = ("time", "rows")
 MOST_ROWS = 2**31 - 1
 """The largest window, and the most rounds that are looked back on."""
 
@@ -120,9 +121,14 @@ def _period(cursor: Cursor, name: str) -> int | None:
     if word(token) == "INTERVAL":
         return take_interval(cursor, least=0) or None
     if token is None or token.token_type != TokenType.NUMBER or token.text != "0":
-        _refuse(cursor, name, "INTERVAL … or 0", hint="write for example every = INTERVAL 1 SECOND")
+        _refuse(cursor, name, "INTERVAL … or 0", hint=f"write for example {name} = INTERVAL 1 SECOND")
     cursor.advance()
     return None
+
+
+def _length(cursor: Cursor, name: str) -> int:
+    """Microseconds."""
+    return _period(cursor, name) or 0
 
 
 def _share(cursor: Cursor, name: str) -> float:
@@ -151,6 +157,8 @@ _TAKE: dict[str, Callable[[Cursor, str], Any]] = {
     "over": _count,
     "memory": _size,
     "remainder": _one_of(REMAINDERS),
+    "pace": _one_of(PACES),
+    "wait": _length,
 }
 """The options of a merge, and how the value of each is read."""
 
@@ -168,7 +176,7 @@ def _together(found: dict[str, _Given], text: str, start: int) -> MergeOptions:
     values = {name: given.value for name, given in found.items()}
     ranged = values.get("algorithm") == "rtm"
     for name, given in found.items():
-        if ranged and name in ("step", "delta", "over", "memory"):
+        if ranged and name in ("step", "delta", "over", "memory", "pace", "wait"):
             raise error_at(
                 "MERGE_OPTION_INVALID",
                 f"{name} is for algorithm = 'cgm'",

@@ -21,9 +21,12 @@ from anabranch.sql.join_scope import JoinScope, sources_of
 from anabranch.sql.merge_keys import MergeOn, read_on
 from anabranch.sql.rows import check_condition
 from anabranch.sql.sources import Lookup, plain_select, refuse_clauses
-from anabranch.sql.tree import Merging, Select, start_of
+from anabranch.sql.tree import MergeOptions, Merging, Select, start_of
 
 Kind: TypeAlias = Literal["inner", "left", "full", "anti"]
+
+ARRIVAL_WAIT = 60_000_000
+"""How long (µs) records of streams that stamp on arrival wait, unless the merge says otherwise."""
 
 _KINDS: dict[str, Kind] = {
     "": "inner",
@@ -107,11 +110,41 @@ def _operator(
             sources, keys, by, kinds, conditions, answer.columns, answer.operator_time,
             policy=options.policy, window=options.window, every=options.every, remainder=options.remainder,
         )  # fmt: skip
+    in_time = [_time_tolerance(scope, place, each) for place, each in enumerate(found, 1)]
     return Merge(
         sources, keys, by, kinds, conditions, answer.columns, answer.operator_time,
         policy=options.policy, window=options.window, step=options.step, every=options.every,
         delta=options.delta, over=options.over, memory=options.memory,
+        pace=options.pace or _pace(scope, in_time), wait=_wait(scope, options, kinds, in_time),
     )  # fmt: skip
+
+
+def _time_tolerance(scope: JoinScope, place: int, found: MergeOn) -> int | None:
+    """How far apart the times of a stream and of one before it may be; None if they are no key."""
+    times = [sql_of(column(each.full(each.schema.time))) for each in scope.sources[: place + 1]]
+    own = [int(tolerance) for left, right, tolerance in found.keys if left in times[:-1] and right == times[-1]]
+    return min(own, default=None)
+
+
+def _pace(scope: JoinScope, in_time: list[int | None]) -> Literal["time", "rows"]:
+    """By time only where times are those of the rows themselves, and rows are merged by them."""
+    arrive = all(each.schema.stamped_on_arrival for each in scope.sources)
+    return "rows" if arrive or all(tolerance is None for tolerance in in_time) else "time"
+
+
+def _wait(scope: JoinScope, options: MergeOptions, kinds: tuple[Kind, ...], in_time: list[int | None]) -> int | None:
+    """How long records wait for a partner, where somebody waits for them.
+
+    That is until no partner can come, if times are a key; and by the clock, no longer than people like to wait.
+    """
+    if options.wait is not None:
+        return options.wait or None
+    if options.policy != "nearest" and set(kinds) == {"inner"}:
+        return None
+    tolerances = [tolerance for tolerance in in_time if tolerance is not None]
+    if len(tolerances) == len(in_time):
+        return max(1, *tolerances)
+    return ARRIVAL_WAIT if all(each.schema.stamped_on_arrival for each in scope.sources) else None
 
 
 def _where(scope: JoinScope, tree: exp.Select) -> tuple[tuple[str, ...], list[exp.Expr]]:

@@ -67,7 +67,10 @@ class Shedding:
 
 @dataclass(frozen=True)
 class MergeOptions:
-    """`WITH (…)` of MERGE JOIN; `every` is in microseconds, None where only a full step makes a round."""
+    """`WITH (…)` of MERGE JOIN; `every` is in microseconds, None where only a full step makes a round.
+
+    So is `wait`, 0 where records wait as long as there is room. None: as the streams and keys suggest.
+    """
 
     algorithm: Literal["cgm", "rtm"] = "cgm"
     policy: Literal["first", "nearest", "all"] = "first"
@@ -78,6 +81,8 @@ class MergeOptions:
     over: int = 20
     memory: int = 64 << 20
     remainder: Literal["rest", "difference"] = "rest"
+    pace: Literal["time", "rows"] | None = None
+    wait: int | None = None
     start: int | None = field(default=None, compare=False)
 
 

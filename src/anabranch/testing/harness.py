@@ -129,10 +129,10 @@ class OperatorHarness:
     def due(self) -> dict[str, int]:
         """What time the operator waits for, checked: before it nothing is answered, at it something, or more is due."""
         at = self.offsets
-        due = self._due(at)
+        due = self._due(at, str(self.scratch))
         if not due:
             later = {name: offset._replace(time=max(offset.time, _FAR)) for name, offset in at.items()}
-            if self._aside(at, later).num_rows:
+            if self._aside(at, later)[0].num_rows:
                 raise ContractBroken(f"at {at} nothing is due, and in time something is answered")
             return due
         if unknown := due.keys() - at.keys():
@@ -140,23 +140,25 @@ class OperatorHarness:
         if all(time <= at[name].time for name, time in due.items()):
             raise ContractBroken(f"at {at} what is due, {due}, is past")
         before = {n: o._replace(time=max(o.time, due.get(n, o.time + 1) - 1)) for n, o in at.items()}
-        if self._aside(at, before).num_rows:
+        if self._aside(at, before)[0].num_rows:
             raise ContractBroken(f"at {at} something is answered before it is due, {due}")
         then = {name: offset._replace(time=max(offset.time, due.get(name, MIN_TIME))) for name, offset in at.items()}
-        if not self._aside(at, then).num_rows and self._due(then) == due:
+        answer, next_due = self._aside(at, then)
+        if not answer.num_rows and next_due == due:
             raise ContractBroken(f"at {at} nothing is answered when it is due, {due}, and nothing else is due then")
         return due
 
-    def _due(self, at: dict[str, Offset]) -> dict[str, int]:
+    def _due(self, at: dict[str, Offset], scratch: str) -> dict[str, int]:
         readers = {name: log.worker() for name, log in self._logs.items()}
-        return self.operator.due(at, guarded(self.operator, Inputs(readers, str(self.scratch)), at))
+        return self.operator.due(at, guarded(self.operator, Inputs(readers, scratch), at))
 
-    def _aside(self, start: dict[str, Offset], end: dict[str, Offset]) -> pa.Table:
-        """What a micro-batch would answer; nothing of it is kept."""
+    def _aside(self, start: dict[str, Offset], end: dict[str, Offset]) -> tuple[pa.Table, dict[str, int]]:
+        """What a micro-batch would answer, and what is due then; nothing of it is kept."""
         readers = {name: log.worker() for name, log in self._logs.items()}
         with tempfile.TemporaryDirectory(prefix="anabranch-harness-") as scratch:
             shutil.copytree(self.scratch, scratch, dirs_exist_ok=True)
-            return run_batch(self.operator, Inputs(readers, scratch), start, end, 1)
+            answer = run_batch(self.operator, Inputs(readers, scratch), start, end, 1)
+            return answer, self._due(end, scratch)
 
     def answers(self) -> pa.Table:
         """All answers so far."""
@@ -239,7 +241,7 @@ def run_batch(operator: Operator, inputs: Inputs, start: Offsets, end: Offsets, 
 
 def guarded(operator: Operator, inputs: Inputs, at: Offsets) -> Inputs:
     """The inputs of an operator with the rows alone that it said it needs after `at`."""
-    needs = operator.needs(at)
+    needs = operator.held(at, inputs)
     readers = {n: _Guarded(reader, needs[n], at[n].row) for n, reader in inputs.readers.items() if n in needs}
     return replace(inputs, gathers=True, readers=readers)
 

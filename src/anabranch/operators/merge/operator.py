@@ -1,12 +1,13 @@
 """Merging streams within a tolerance, as they come in nearly in order.
 
 The continuously generated data merge (CGM) of M. Mazzucco et al. (2002, §4.1), for any number of keys and
-streams. Rounds are a function of the rows and their times, see `kernels.merge`. What waits in the windows
-is kept in a file for each offset.
+streams. Rounds are a function of the rows and their times, see `kernels.merge`; how far streams are read for them
+is said by `pacing`. What waits in the windows is kept in a file for each offset.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -17,18 +18,20 @@ import pyarrow as pa
 from anabranch.dataspace.columns import POSITION
 from anabranch.errors import QueryError
 from anabranch.kernels.values import integers
-from anabranch.log.offset import MAX_TIME
-from anabranch.operators.base import Floor, Inputs, Keeps, Offset, Offsets, Operator, Task
+from anabranch.log.offset import MAX_TIME, MIN_TIME
+from anabranch.operators.base import Floor, Inputs, Keeps, Offsets, Operator, Task
 from anabranch.operators.merge.explain import explain_merge
+from anabranch.operators.merge.pacing import ByRows, ByTime, Pacing
 from anabranch.operators.merge.program import Program, program_of
-from anabranch.operators.merge.run import MergeRun
+from anabranch.operators.merge.run import MergeRun, state_files
 from anabranch.operators.merge.step import BYTES_PER_RECORD, POLICIES, Answers, Merged, Rules, order_of
-from anabranch.operators.window_join import at_time
 
 ROWS_PER_TASK = 200_000
 """Below this, starting another task costs more than it gains."""
 _ROWS_PER_BATCH = 1 << 17
 _PLACE = "__place_"
+_bases: dict[str, dict[str, int]] = {}
+"""Where queries began, which does not change."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,10 @@ class Merge(Operator):
     delta: float | None = None
     over: int = 20
     memory: int = 64 << 20
+    pace: Literal["time", "rows"] = "time"
+    """Whether streams are read up to the same time, or as many rows of each."""
+    wait: int | None = None
+    """How long (µs) a record waits in its window at most, in the time of the streams."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.step <= self.window:
@@ -68,6 +75,10 @@ class Merge(Operator):
     @property
     def inputs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(stream for _, stream in self.sources))
+
+    @property
+    def paced_by(self) -> Literal["time", "rows"]:
+        return self.pace
 
     def schema(self, inputs: Inputs) -> pa.Schema:
         timeless = {stream: inputs.readers[stream].time_column == POSITION for stream in self.inputs}
@@ -97,6 +108,7 @@ class Merge(Operator):
                 self.delta or 0.0,
                 self.over,
                 largest,
+                self.wait or 0,
             )
             for matching, join in zip(program.matchings, self.joins, strict=True)
         ]
@@ -105,10 +117,13 @@ class Merge(Operator):
 
     def plan(self, start: Offsets, end: Offsets, inputs: Inputs, parallelism: int) -> list[Task]:
         axis = self.reached(end)
-        if axis == self.reached(start):
+        if self.pace == "time" and axis == self.reached(start):
             return []
-        low, high = self.sides(start, inputs), self.sides(end, inputs)
-        rows = sum(high[name].row - low[name].row for name in self.inputs)
+        if all(end[name][:2] == start[name][:2] for name in self.inputs):
+            return []
+        pacing = self.pacing(start, inputs)
+        low, high = pacing.rows(start), pacing.rows(end)
+        rows = sum(high[name] - low[name] for name in self.inputs)
         parts = max(1, min(parallelism, rows // ROWS_PER_TASK))
         # Groups are merged apart from each other; without them each task merges all and gives its part of the answer.
         can_share = len(self.sources) == 2 and self.by[0] and inputs.gathers and axis != MAX_TIME
@@ -118,9 +133,43 @@ class Merge(Operator):
         details = [{"part": i, "parts": parts, "shared": shared} for i in range(parts)]
         return [Task(dict(start), dict(end), detail) for detail in details]
 
-    def sides(self, at: Offsets, inputs: Inputs) -> dict[str, Offset]:
-        """How far each stream is taken in: as far as all are."""
-        return at_time(self.reached(at), at, inputs)
+    def pacing(self, at: Offsets, inputs: Inputs) -> Pacing:
+        """How far streams are taken in, for a query that is at an offset."""
+        if self.pace == "time":
+            return ByTime(inputs)
+        return self._by_rows(self._base(at, inputs) or dict.fromkeys(self.inputs, 0), inputs)
+
+    def _by_rows(self, base: dict[str, int], inputs: Inputs) -> ByRows:
+        return ByRows(inputs, base, 2 * self.window)
+
+    def _base(self, at: Offsets, inputs: Inputs) -> dict[str, int] | None:
+        """The rows that the query began with; None if nobody knows."""
+        if self.is_beginning(at):
+            return {name: max(at[name].row, inputs.readers[name].first_row()) for name in self.inputs}
+        query = f"{inputs.scratch} {self!r}"
+        if query in _bases and inputs.scratch is not None:
+            return _bases[query]
+        states = state_files(self, inputs).load(self.state_name(at, inputs))
+        if states is None:
+            return None
+        if len(_bases) > 4096:
+            _bases.clear()
+        _bases[query] = states[0].facts["base"]
+        return _bases[query]
+
+    def is_beginning(self, at: Offsets) -> bool:
+        """Whether nothing was merged before."""
+        if self.pace == "rows":
+            return all(at[name].time == MIN_TIME for name in self.inputs)
+        return self.reached(at) == MIN_TIME
+
+    def state_name(self, at: Offsets, inputs: Inputs) -> str:
+        """What the state of an offset is called."""
+        if self.pace == "time":
+            rows = ByTime(inputs).rows({name: at[name] for name in self.inputs})
+            return "_".join(str(rows[name]) for name in self.inputs) + f"_{self.reached(at)}"
+        places = [at[name][:2] for name in self.inputs]
+        return f"rows_{hashlib.sha256(repr(places).encode()).hexdigest()[:32]}"
 
     # -- run ---------------------------------------------------------------------------------------
 
@@ -155,9 +204,21 @@ class Merge(Operator):
         return min(end[name].time for name in self.inputs)
 
     def needs(self, at: Offsets) -> dict[str, Floor]:
-        """Rows that are in no window yet; those that are, are kept in the state."""
+        """Rows that were not taken in yet; those that were, are kept in the state."""
+        if self.pace == "rows":
+            return dict.fromkeys(self.inputs, Floor(0))  # where rows are counted from is in the state, see `held`
         axis = self.reached(at)
         return {name: Floor(at[name].row, axis) for name in self.inputs}
+
+    def held(self, at: Offsets, inputs: Inputs) -> dict[str, Floor]:
+        base = self._base(at, inputs) if self.pace == "rows" else None
+        return self.needs(at) if base is None else self._by_rows(base, inputs).needs(at)
+
+    def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
+        """A round, or the end of a record's time to wait."""
+        program = self._program(inputs)
+        time = MergeRun(self, program, self._rules(program), inputs, (0, 1)).due(at)
+        return {} if time is None else {name: time for name in self.inputs if at[name].time < time}
 
     def keeps(self) -> Keeps | None:
         most = "" if self.delta is None else f", more where δ asks for it, up to {self.memory} bytes"
@@ -169,8 +230,10 @@ class Merge(Operator):
         assert keeps is not None
         every = "only when a step is full" if self.every is None else f"every {self.every / 1e6:g} s, or a full step"
         promise = {} if self.delta is None else {"promise": f"Δ < {self.delta:g} over {self.over} rounds"}
-        rounds = {"algorithm": "cgm", "window": self.window, "step": self.step, "rounds": every}
-        return explain_merge(self, keeps, **rounds, **promise)
+        pace = "as many rows of each stream" if self.pace == "rows" else "all streams up to the same time"
+        rounds = {"algorithm": "cgm", "pace": pace, "window": self.window, "step": self.step, "rounds": every}
+        waits = {} if not self.wait else {"waits": f"at most {self.wait / 1e6:g} s for a partner"}
+        return explain_merge(self, keeps, **rounds, **waits, **promise)
 
 
 def _places(merged: Merged, answers: Answers) -> dict[str, Any]:

@@ -31,6 +31,9 @@ from anabranch.operators.merge.range_rounds import Cube, Doubles, Found, Ints, P
 from anabranch.operators.merge.records import Records
 from anabranch.operators.merge.step import Answers, Merged, chunks
 
+_FAR = MAX_TIME >> 1
+"""A time that comes after all others, though nothing has ended then."""
+
 
 class Block(NamedTuple):
     """Rows of the first stream, the time they are merged at, and before which time rows of the second are seen."""
@@ -203,6 +206,16 @@ class RangeMerge(Operator):
     def reached(self, end: Offsets) -> int:
         first, second = (end[stream].time for _, stream in self.sources)
         return min(first, second) if self.waits else first
+
+    def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
+        """The next block is merged when its period is over, or when no row of its last time can come."""
+        in_time = {name: offset._replace(time=_FAR) for name, offset in at.items()}
+        blocks = self._blocks(at, in_time, inputs)
+        if not blocks:
+            return {}
+        ripe = min(block.sees for block in blocks)
+        names = self.inputs if self.waits else self.inputs[:1]
+        return {name: ripe for name in names if at[name].time < ripe}
 
     def needs(self, at: Offsets) -> dict[str, Floor]:
         """Of the first stream what is in no complete block; of the second everything: any cube may be asked for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,14 +10,15 @@ import pyarrow as pa
 
 from anabranch.errors import QueryError
 from anabranch.kernels.hashing import hashes_of_rows
-from anabranch.kernels.merge import DROPPED_A, DROPPED_B, LAST, MERGED, REACHED
+from anabranch.kernels.merge import DROPPED_A, DROPPED_B, LAST, MERGED, NEVER, REACHED
 from anabranch.kernels.values import integers
-from anabranch.operators.base import MIN_TIME, Inputs, Offset, Offsets, Task
+from anabranch.operators.base import MIN_TIME, Inputs, Offset, Offsets, Task, time_of_row
 from anabranch.operators.merge.completeness import Sample, cell_width
 from anabranch.operators.merge.keys import Equal
+from anabranch.operators.merge.pacing import Clock, Pacing
 from anabranch.operators.merge.program import Program, joined
 from anabranch.operators.merge.records import Flags, Ints, Records
-from anabranch.operators.merge.step import Answers, Groups, Merged, Rules, Waiting, counts, run_step
+from anabranch.operators.merge.step import Answers, Groups, Known, Merged, Rules, Waiting, counts, next_due, run_step
 from anabranch.operators.state import State, StateFiles
 
 if TYPE_CHECKING:
@@ -34,8 +36,8 @@ class MergeRun:
         self._rules = rules
         self._inputs = inputs
         self._share = share
-        identity = [inputs.readers[stream].identity for stream in merge.inputs]
-        self._files = StateFiles(inputs.scratch, "merge", f"{merge!r} {identity}")
+        self._files = state_files(merge, inputs)
+        self._pacing: Pacing
         self._waiting: list[Waiting] = []
         self._sequence: list[int] = []
 
@@ -57,13 +59,14 @@ class MergeRun:
 
     def _begin(self, start: Offsets) -> None:
         """Take up what was kept at the start; if it is lost, begin with the first row again."""
-        loaded = self._files.load(self._name(start))
+        self._pacing = self._merge.pacing(start, self._inputs)
+        loaded = self._files.load(self._merge.state_name(start, self._inputs))
         if loaded is not None:
             self._take_up(loaded)
             return
         self._waiting = [self._nothing(i) for i in range(len(self._rules))]
         self._sequence = [0] * len(self._rules)
-        if self._merge.reached(start) == MIN_TIME:  # nothing was merged yet
+        if self._merge.is_beginning(start):
             return
         for name in self._merge.inputs:
             if self._inputs.readers[name].first_row() > 0:
@@ -72,23 +75,25 @@ class MergeRun:
                     f'what the merge keeps is lost, and the first rows of stream "{name}" are gone',
                     hint="drop the query and create it again: it begins with the rows there are",
                 )
+        self._pacing = self._merge.pacing(dict.fromkeys(start, Offset()), self._inputs)
         self._advance(dict.fromkeys(start, Offset()), start, sampled=True)
-
-    def _sides_of(self, at: Offsets) -> dict[str, Offset]:
-        return self._merge.sides(at, self._inputs)
-
-    def _name(self, at: Offsets) -> str:
-        sides = self._sides_of(at)
-        return "_".join(str(sides[name].row) for name in self._merge.inputs) + f"_{self._merge.reached(at)}"
 
     def _advance(self, start: Offsets, end: Offsets, *, sampled: bool) -> tuple[Merged, Answers]:
         """Merge the rows between two offsets."""
-        low, high = self._sides_of(start), self._sides_of(end)
-        reached, known = self._merge.reached(start), self._merge.reached(end)
-        left, latest = self._records(0, low, high), MIN_TIME
+        pacing = self._pacing
+        low, high, clock = pacing.rows(start), pacing.rows(end), pacing.clock(start, end)
+        reached, all_known = self._merge.reached(start), pacing.known(end)
+        streams = [stream for _, stream in self._merge.sources]
+        left, latest = self._records(0, low, high, clock), MIN_TIME
+        ahead = 0 if pacing.base is None else pacing.base[streams[0]] - pacing.base[streams[1]]
+        known = Known(all_known, pacing.sure(end), pacing.by_rows, ahead)
         for i, rules in enumerate(self._rules):
-            right = self._records(i + 1, low, high)
-            merged, self._waiting[i] = run_step(rules, self._waiting[i], left, right, known, sampled=sampled)
+            right = self._records(i + 1, low, high, clock)
+            waiting = self._waiting[i]
+            waiting = replace(waiting, right=clock.timed(streams[i + 1], waiting.right))
+            if i == 0:
+                waiting = replace(waiting, left=clock.timed(streams[0], waiting.left))
+            merged, self._waiting[i] = run_step(rules, waiting, left, right, known, sampled=sampled)
             answers = merged.answers
             if rules.join == "anti":
                 answers = answers.at(np.flatnonzero(answers.right < 0))
@@ -96,21 +101,24 @@ class MergeRun:
             if i + 1 < len(self._rules):
                 left = Records.new(joined(merged, answers), np.minimum(answers.times, LAST), self._sequence[i])
                 self._sequence[i] += len(answers)
-        return merged, answers.shown(max(latest, reached))
+                # What comes out later is not older than what is known of all streams.
+                known = Known.until(min(all_known, pacing.sure(end)))
+        return merged, answers.shown(max(latest, reached, pacing.newest(end)))
 
-    def _records(self, source: int, low: Offsets, high: Offsets) -> Records:
+    def _records(self, source: int, low: dict[str, int], high: dict[str, int], clock: Clock) -> Records:
         """New rows of a source."""
         alias, stream = self._merge.sources[source]
         reader = self._inputs.readers[stream]
         names = self._program.reads[source]
-        first, end = low[stream].row, high[stream].row
         own = [name[len(alias) + 1 :] for name in names]
-        table = reader.read(first, end, list(dict.fromkeys([reader.time_column, *own])))
+        table = reader.read(low[stream], high[stream], list(dict.fromkeys([reader.time_column, *own])))
         if self._share[0] == 0:
             self._inputs.work.rows_read += table.num_rows
             self._inputs.work.bytes_read += table.nbytes
         times = integers(table.column(reader.time_column))
-        records = Records.new(table.select(own).rename_columns(list(names)), times, first)
+        records = Records.new(table.select(own).rename_columns(list(names)), times, low[stream])
+        if self._pacing.by_rows:
+            records = clock.timed(stream, replace(records, times=np.full(len(records), NEVER)))
         return self._shared(records, source)
 
     def _shared(self, records: Records, source: int) -> Records:
@@ -120,6 +128,27 @@ class MergeRun:
             return records
         mine = _part_of(self._rules[0].by, source, records.table, part, parts)
         return records.at(np.flatnonzero(mine))
+
+    def due(self, at: Offsets) -> int | None:
+        """The time at which there is a round though no row comes; None if there is none."""
+        self._begin(at)
+        pacing, found = self._pacing, [NEVER]
+        low = high = pacing.rows(at)
+        if not pacing.by_rows:
+            # Rows that not all streams have reached are still in the log; a window of them tells what comes next.
+            high = {name: min(at[name].row, row + self._merge.window) for name, row in low.items()}
+        clock, known = pacing.clock(at, at), Known(pacing.known(at), pacing.sure(at), pacing.by_rows)
+        for i, (rules, waiting) in enumerate(zip(self._rules, self._waiting, strict=True)):
+            if i == 0:
+                waiting = replace(waiting, left=waiting.left.followed_by(self._records(0, low, high, clock)))
+            right = waiting.right.followed_by(self._records(i + 1, low, high, clock))
+            found.append(next_due(rules, replace(waiting, right=right), known))
+            known = Known.until(known.time)
+        if not pacing.by_rows:
+            for stream in self._merge.inputs:
+                if high[stream] < at[stream].row:
+                    found.append(time_of_row(self._inputs.readers[stream], high[stream]) + 1)
+        return None if min(found) >= LAST else min(found)
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -149,9 +178,11 @@ class MergeRun:
             "sequence": self._sequence,
             "parts": [waiting.sample.part for waiting in self._waiting],
             "gone": [waiting.groups.gone.tolist() for waiting in self._waiting],
+            "base": self._pacing.base,
         }
         state = State(tables, facts)
-        self._files.save(self._name(end), self._name(start), part, parts, state)
+        names = [self._merge.state_name(at, self._inputs) for at in (end, start)]
+        self._files.save(names[0], names[1], part, parts, state)
         for name, table in tables.items():
             if name.startswith(("left", "right")):
                 self._inputs.work.scratch_rows += table.num_rows
@@ -203,6 +234,12 @@ class MergeRun:
                 {**counts(rules, waiting), "left": left, "right": aliases[i + 1], "promised": self._merge.delta}
             )
         self._inputs.work.add_merges(said)
+
+
+def state_files(merge: Merge, inputs: Inputs) -> StateFiles:
+    """Where what waits is kept."""
+    identity = [inputs.readers[stream].identity for stream in merge.inputs]
+    return StateFiles(inputs.scratch, "merge", f"{merge!r} {identity}")
 
 
 def _latest(merged: Merged, waiting: Waiting, before: int) -> int:

@@ -12,7 +12,18 @@ from numpy.typing import NDArray
 
 from anabranch.kernels.groups import encode
 from anabranch.kernels.hashing import hashes_of_rows
-from anabranch.kernels.merge import ALL, CONTROLS, FIRST, LAST, NEAREST, REACHED, SIZE, STEP, merge_groups
+from anabranch.kernels.merge import (
+    ALL,
+    CONTROLS,
+    FIRST,
+    LAST,
+    NEAREST,
+    REACHED,
+    SIZE,
+    STEP,
+    merge_groups,
+    next_due_of_groups,
+)
 from anabranch.kernels.values import Column, valid
 from anabranch.log.offset import MIN_TIME
 from anabranch.operators.merge.completeness import Sample, cell_width, counts_of, group_numbers
@@ -38,10 +49,27 @@ class Rules:
     delta: float
     over: int
     largest: int
+    wait: int = 0
+    """After how long (µs) a record leaves its window; 0: only when others need the room."""
 
     @property
     def tolerance(self) -> NDArray[np.float64]:
         return np.array([key.tolerance for key in self.keys])
+
+
+@dataclass(frozen=True)
+class Known:
+    """Up to which time rounds are known; by rows, also up to which time it is what came of each stream (`sure`)."""
+
+    time: int
+    sure: int
+    by_rows: bool = False
+    ahead: int = 0
+    """By how much the rows of the left side have larger numbers than those of the right that they belong to."""
+
+    @staticmethod
+    def until(time: int) -> Known:
+        return Known(time, time)
 
 
 @dataclass
@@ -125,7 +153,7 @@ class Merged:
 
 
 def run_step(
-    rules: Rules, waiting: Waiting, left: Records, right: Records, known: int, *, sampled: bool = True
+    rules: Rules, waiting: Waiting, left: Records, right: Records, known: Known, *, sampled: bool = True
 ) -> tuple[Merged, Waiting]:
     """Merge what waits and what is new, up to a time; gives what came out and what waits then.
 
@@ -147,7 +175,8 @@ def run_step(
     side_b = _Side(right, keys_b, usable_b, cut.order_b, cut.bounds_b)
     out, stay_a, stay_b, lengths = merge_groups(
         *side_a.arrays(), *side_b.arrays(),
-        rules.tolerance, rules.policy, rules.every, known,
+        rules.tolerance, rules.policy, rules.every,
+        known.time, known.sure, known.by_rows, known.ahead, rules.wait,
         rules.join != "inner", rules.join == "full",
         cut.groups.control, cut.groups.rings, rules.delta, rules.largest, max(1, rules.step // 64),
     )  # fmt: skip
@@ -164,6 +193,20 @@ def run_step(
         waiting.sample,
     )
     return Merged(answers, left, right), kept
+
+
+def next_due(rules: Rules, waiting: Waiting, known: Known) -> int:
+    """When time alone would make the next round of what waits; NEVER if it would not."""
+    sides = waiting.left, waiting.right
+    by_a, by_b = ([one.values(side, records.table) for one in rules.by] for side, records in enumerate(sides))
+    cut = _Cut.of(rules, waiting.groups, by_a, by_b, len(sides[0]), len(sides[1]))
+    arrays = []
+    for records, order, bounds in ((sides[0], cut.order_a, cut.bounds_a), (sides[1], cut.order_b, cut.bounds_b)):
+        places = slice(None) if order is None else order
+        windows = np.diff(np.concatenate([[0], np.cumsum(records.in_window[places])])[bounds])
+        arrays += [bounds, windows, records.times[places], records.own[places]]
+    found: int = next_due_of_groups(*arrays, rules.every, known.by_rows, rules.wait, known.time, cut.groups.control)
+    return found
 
 
 def counts(rules: Rules, waiting: Waiting) -> dict[str, Any]:
@@ -190,14 +233,15 @@ class _Side:
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
         records, keys, usable = self.records, self.keys, self.usable
-        times, rows, met, inside = records.times, records.rows, records.met.copy(), records.in_window
+        times, own, rows, met, inside = records.times, records.own, records.rows, records.met, records.in_window
         if self.order is not None:
             keys, usable = np.ascontiguousarray(keys[:, self.order]), usable[self.order]
-            times, rows, met, inside = times[self.order], rows[self.order], met[self.order], inside[self.order]
+            times, own, rows = times[self.order], own[self.order], rows[self.order]
+            met, inside = met[self.order], inside[self.order]
         before = np.concatenate([[0], np.cumsum(inside)])
         windows = np.diff(before[self.bounds])
-        self.met = met
-        return self.bounds, windows, keys, usable, times, rows, met
+        self.own, self.met = own.copy(), met.copy()
+        return self.bounds, windows, keys, usable, times, self.own, rows, self.met
 
     def places(self, found: Ints) -> Ints:
         """Places in the list of records, for those the kernel gave."""
@@ -210,7 +254,7 @@ class _Side:
         records = self.records.at(self.places(stay))
         parts = np.stack([windows, unread], axis=1).ravel()
         inside = np.repeat(np.tile([True, False], len(windows)), parts)
-        return Records(records.table, records.times, records.rows, self.met[stay], inside)
+        return Records(records.table, records.times, self.own[stay], records.rows, self.met[stay], inside)
 
 
 @dataclass
