@@ -59,6 +59,25 @@ def test_every_option_reaches_the_operator() -> None:
     assert merge(f"SELECT p.lat {FROM} WITH (every = 0)").every is None
 
 
+@pytest.mark.parametrize(
+    ("text", "pace", "wait"),
+    [
+        ("rain p MERGE JOIN floods f ON within(p.lat, f.lat, 1)", "rows", None),
+        ("rain p LEFT MERGE JOIN floods f ON within(p.lat, f.lat, 1)", "rows", None),
+        ("rain p MERGE JOIN floods f ON within(p.ts, f.ts, INTERVAL 1 HOUR)", "time", None),
+        ("rain p FULL MERGE JOIN floods f ON within(f.ts, p.ts, INTERVAL 1 HOUR)", "time", HOUR),
+        ("rain p MERGE JOIN floods f ON within(p.ts, f.ts, INTERVAL 0 SECONDS) WITH (policy = 'nearest')", "time", 1),
+        ("rain p MERGE JOIN floods f ON within(p.lat, f.lat, 1) WITH (pace = 'time')", "time", None),
+        ("rain p MERGE JOIN floods f ON within(p.ts, f.ts, INTERVAL 1 HOUR) WITH (pace = 'rows')", "rows", None),
+        ("rain p LEFT MERGE JOIN floods f ON within(p.ts, f.ts, INTERVAL 1 HOUR) WITH (wait = 0)", "time", None),
+        ("rain p MERGE JOIN floods f ON within(p.lat, f.lat, 1) WITH (wait = INTERVAL 1 SECOND)", "rows", SECOND),
+    ],
+)
+def test_pace_and_wait_follow_from_keys(text: str, pace: str, wait: float | None) -> None:
+    found = merge(f"SELECT p.lat FROM {text}")
+    assert (found.pace, found.wait, found.paced_by) == (pace, wait, pace)
+
+
 def test_the_stream_that_answers_range_queries() -> None:
     found = range_merge(
         "SELECT f.depth FROM rain p LEFT MERGE JOIN floods f ON within(f.lat, p.lat, 0.25) AND p.station = f.station "
