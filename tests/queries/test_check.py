@@ -238,3 +238,20 @@ def test_repairing_is_refused_while_another_writes(river: Path) -> None:
         report = ab.check(river, repair=True)
         assert report.repaired == ()
         assert [problem.name for _, problem in report.failed] == ["STREAM_IS_BEING_WRITTEN"]
+
+
+def test_rows_of_an_archive_whose_declaration_is_lost_are_missed(tmp_path: Path) -> None:
+    path = tmp_path / "river"
+    with open_database(path) as db:
+        db.sql("CREATE STREAM s (id BIGINT, ts TIMESTAMP) TIMESTAMP BY ts RETAIN INTERVAL 1 SECOND")
+        db.sql("CREATE ARCHIVE ON s USING plain")
+        for first in range(0, 500, 100):
+            db.append("s", rows(first, first + 100))
+            db.archive("s").append()
+        db.append("s", rows(500, 600))
+        assert db.reader("s").first_logged_row() > 0
+        assert db.reader("s").read(0, 600).num_rows == 600
+    lose(path / "streams" / "s" / "archives" / "plain" / "archive.json")
+    with open_database(path) as db, pytest.raises(AnabranchError, match="ARCHIVE_IS_DAMAGED"):
+        db.reader("s").first_row()
+    assert [Path(each.place).name for each in ab.check(path).findings] == ["archive.json"]

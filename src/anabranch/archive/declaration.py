@@ -16,6 +16,8 @@ from anabranch.log.storage import Storage, encoded_name
 
 ARCHIVES = "archives"
 INFO = "archive.json"
+DROPPED = "dropped.json"
+"""Written before an archive is deleted, so that what is left of one is not taken for damaged."""
 FORMAT = 1
 ROW = "_row"
 """The column of an archive's table that holds the number of each row."""
@@ -87,6 +89,17 @@ def archives_of(stream: Storage) -> list[tuple[Storage, ArchiveInfo]]:
     places = [parent.child(directory) for directory in parent.directories()]
     found = [(place, info) for place in places if (info := ArchiveInfo.load(place)) is not None]
     return sorted(found, key=lambda each: each[1].name)
+
+
+def undeclared_archives(stream: Storage) -> list[Storage]:
+    """Archives that hold rows and whose declaration is lost or cannot be read; not those that were dropped."""
+    parent = stream.child(ARCHIVES)
+    places = [parent.child(directory) for directory in parent.directories()]
+    return [
+        place
+        for place in places
+        if place.exists("table/_delta_log") and not place.exists(DROPPED) and ArchiveInfo.load(place) is None
+    ]
 
 
 def declared(

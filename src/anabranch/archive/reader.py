@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.archive.archived import ArchiveReader
-from anabranch.archive.declaration import ARCHIVES, INFO, ROW, WINDOWED, archives_of
+from anabranch.archive.declaration import ARCHIVES, INFO, ROW, WINDOWED, archives_of, undeclared_archives
 from anabranch.archive.estimation.strata import STRATUM
 from anabranch.archive.facts import Aside, aside_of, united
-from anabranch.errors import CatalogError, StreamError, did_you_mean
+from anabranch.errors import CatalogError, DataError, StreamError, did_you_mean
 from anabranch.kernels.sampling import kept, key_lots, lots_between
 from anabranch.log.lost import Loss, losses
 from anabranch.log.offset import Piece
@@ -110,13 +110,17 @@ class HistoryReader(StreamReader):
     def first_row(self) -> int:
         logged = super().first_row()
         oldest = self._oldest(logged)
-        if (
-            oldest is None
-            and (ends := [each.end for each in self._archives if each.runs])
-            and not losses(self._storage)
-        ):
+        if oldest is None and logged > 0 and not losses(self._storage):
             # What is archived is let go of in the log, never the other way round.
-            raise self.missing(Loss(max(ends), logged))
+            if ends := [each.end for each in self._archives if each.runs]:
+                raise self.missing(Loss(max(ends), logged))
+            if self._wanted is None and (damaged := undeclared_archives(self._storage)):
+                raise DataError(
+                    "ARCHIVE_IS_DAMAGED",
+                    f'an archive of stream "{self.info.name}" cannot be read, nor its rows before {logged}',
+                    detail=f"{damaged[0].full(INFO)} is lost or not what was written",
+                    hint="put the file back from a copy of the database",
+                )
         return min(oldest.first, logged) if oldest is not None else logged
 
     def _oldest(self, logged: int) -> ArchiveReader | None:

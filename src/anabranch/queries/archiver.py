@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from anabranch.archive.archived import ArchiveReader
-from anabranch.archive.declaration import INFO, ROW, ArchiveInfo
+from anabranch.archive.declaration import DROPPED, INFO, ROW, ArchiveInfo
 from anabranch.archive.files import RunFile, table_schema
 from anabranch.archive.layouts import COPY, PRIMARY
 from anabranch.archive.layouts.on_read_modify import OnReadModify
@@ -338,6 +338,7 @@ class Archiver:
         """End the archive: first nobody finds it any more and the log need not wait, then its rows go."""
         with self._mutex:
             self.take()
+            self._storage.write_json(DROPPED, {})
             self._storage.delete(INFO)
             retention.let_go(self._stream, self.holder)
             self.close()

@@ -14,7 +14,7 @@ import pyarrow as pa
 from anabranch.archive.archived import ArchiveReader
 from anabranch.archive.check import check_archive
 from anabranch.archive.declaration import INFO as ARCHIVE
-from anabranch.archive.declaration import WINDOWED, archives_of
+from anabranch.archive.declaration import WINDOWED, archives_of, undeclared_archives
 from anabranch.catalog import QUERY_ORIGIN, Catalog
 from anabranch.clock import Clock, SystemClock
 from anabranch.errors import AnabranchError
@@ -130,13 +130,9 @@ class _Look:
         return locked
 
     def _archives(self, info: StreamInfo, storage: Storage) -> Iterator[Finding]:
-        parent = storage.child("archives")
-        declared = {place.path for place, _ in archives_of(storage)}
-        for directory in parent.directories():
-            place = parent.child(directory)
-            if place.path not in declared and place.exists(ARCHIVE):
-                means = f'what was declared of an archive of stream "{info.name}" cannot be read'
-                yield Finding("file damaged", place.full(ARCHIVE), means, info.name)
+        for place in undeclared_archives(storage):
+            means = f'what was declared of an archive of stream "{info.name}" cannot be read'
+            yield Finding("file damaged", place.full(ARCHIVE), means, info.name)
         for place, about in archives_of(storage):
             if about.layout != WINDOWED:
                 self._what = f"{info.name}, archive {about.name}"
