@@ -45,7 +45,7 @@ def live(path: str, rounds: int, seed: int, what: str) -> dict[str, Any]:
         seconds = []
         for _ in range(rounds):
             for query in queries:
-                query.wait(240)
+                query.wait(400)
             time.sleep(source.uniform(0.0, 1.0))
             _kill_one(what, source)
             killed = time.monotonic()
@@ -53,12 +53,12 @@ def live(path: str, rounds: int, seed: int, what: str) -> dict[str, Any]:
                 time.sleep(source.uniform(0.0, 3.0))
                 with contextlib.suppress(AssertionError):
                     _kill_one(what, source)
-            queries[0].wait(240)  # for rows that came after the kill
+            queries[0].wait(400)  # for rows that came after the kill
             seconds.append(round(time.monotonic() - killed, 1))
         done.set()
         appender.join()
         for query in queries:
-            query.wait(240)
+            query.wait(400)
         counted: dict[str, Any] = chaos.check_answers(database, appended[0] - 1)
         told = [event["event"] for query in queries for event in query.events()]
         return {**counted, "seconds": seconds, "events": len(told)}

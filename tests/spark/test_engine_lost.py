@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 _BEGIN = """
 import os, sys, threading, time
@@ -54,7 +54,7 @@ def play(script: str, *arguments: str) -> str:
     """Run a script to its end, which must be a good one and quiet; gives what it printed."""
     process = start(script, *arguments)
     try:
-        out, err = process.communicate(timeout=500)
+        out, err = process.communicate(timeout=800)
     finally:
         process.kill()
     assert process.returncode == 0, err
@@ -73,7 +73,7 @@ def test_queries_of_all_databases_go_on_after_their_jvm_was_killed(tmp_path: Pat
             queries.append(db.query("SELECT n, n * 2 AS twice FROM s WHERE n % 2 = 0", name="even"))
             queries.append(db.query("SELECT n, regexp_replace(string(n), '1', 'x') AS text FROM s", name="by_spark"))
         for query in queries:
-            query.wait(120)
+            query.wait(300)
         for life in range(2):
             kill(jvm())
             for db in databases:  # what needs no Spark does not notice
@@ -83,7 +83,7 @@ def test_queries_of_all_databases_go_on_after_their_jvm_was_killed(tmp_path: Pat
                 assert len(db.sql("DESCRIBE s")) == 2
             for query in queries:
                 assert query.table().num_rows
-                assert query.wait(120).status == "running"
+                assert query.wait(300).status == "running"
         for query in queries:
             found = query.table()["n"].to_pylist()
             assert found == [n for n in range(3000) if query.name == "by_spark" or n % 2 == 0], query.name
@@ -122,7 +122,7 @@ def test_a_database_closes_and_opens_again_though_its_jvm_is_dead(tmp_path: Path
                 db.sql("CREATE STREAM s (n BIGINT)")
             db.append("s", rows(1000 * life))
             query = db.query("SELECT n FROM s", name="all")
-            query.wait(120)
+            query.wait(300)
             kill(jvm())
             began = time.monotonic()
             db.close()
@@ -130,7 +130,7 @@ def test_a_database_closes_and_opens_again_though_its_jvm_is_dead(tmp_path: Path
         with ab.open(path) as db:
             assert [query.status for query in db.queries()] == ["starting"]
             db.append("s", rows(2000))
-            assert db.get_query("all").wait(120).table()["n"].to_pylist() == list(range(3000))
+            assert db.get_query("all").wait(300).table()["n"].to_pylist() == list(range(3000))
         """,
         str(tmp_path),
     )
@@ -151,7 +151,7 @@ def test_a_session_that_was_handed_in_and_died_is_told_and_everything_else_goes_
         db = ab.open(path, spark=spark)
         db.sql("CREATE STREAM s (n BIGINT)")
         db.append("s", rows(0))
-        query = db.query("SELECT n FROM s", name="all").wait(120)
+        query = db.query("SELECT n FROM s", name="all").wait(300)
         kill(jvm())
         db.append("s", rows(1000))
         assert error_of(lambda: query.wait(60)).name == "ENGINE_LOST"
@@ -174,11 +174,11 @@ def test_a_query_whose_planner_dies_is_started_again(tmp_path: Path) -> None:
         with ab.open(path) as db:
             db.sql("CREATE STREAM s (n BIGINT)")
             db.append("s", rows(0))
-            query = db.query("SELECT n FROM s", name="all").wait(120)
+            query = db.query("SELECT n FROM s", name="all").wait(300)
             for life in (1, 2, 3):
                 kill(planners()[0])
                 db.append("s", rows(1000 * life))
-                query.wait(120)
+                query.wait(300)
             assert query.table()["n"].to_pylist() == list(range(4000))
             told = query.events()
             assert [event["event"] for event in told] == ["planner_died"] * 3, told
@@ -193,7 +193,7 @@ def test_ctrl_c_interrupts_what_is_waited_for_and_no_standing_query(tmp_path: Pa
         db = ab.open(path)
         db.sql("CREATE STREAM s (n BIGINT)")
         db.append("s", rows(0))
-        query = db.query("SELECT n FROM s", name="all").wait(120)
+        query = db.query("SELECT n FROM s", name="all").wait(300)
         for life, work in enumerate([
             lambda: db.sql(ENDLESS),
             lambda: time.sleep(60),
@@ -206,7 +206,7 @@ def test_ctrl_c_interrupts_what_is_waited_for_and_no_standing_query(tmp_path: Pa
             except KeyboardInterrupt:
                 pass
             db.append("s", rows(1000 * (life + 1)))
-            query.wait(120)
+            query.wait(300)
             assert query.status == "running"
         assert query.events() == []  # nothing was started again
         assert query.table()["n"].to_pylist() == list(range(4000))
@@ -225,7 +225,7 @@ def test_ctrl_c_interrupts_what_is_waited_for_and_no_standing_query(tmp_path: Pa
                 process.wait(4)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=400)
+        out, err = process.communicate(timeout=800)
     finally:
         process.kill()
     assert (out, err) == ("good\n", "")
@@ -238,12 +238,12 @@ def test_a_statement_has_a_limit_and_one_that_takes_all_memory_ends_with_an_erro
         with ab.open(path, settings=settings) as db:
             db.sql("CREATE STREAM s (n BIGINT)")
             db.append("s", rows(0))
-            query = db.query("SELECT n FROM s", name="all").wait(120)
+            query = db.query("SELECT n FROM s", name="all").wait(300)
             # A constant is computed while Spark plans, where no memory manager looks.
             lost = error_of(lambda: db.sql("SELECT size(sequence(1, 1000000000)) AS n FROM s"))
             assert lost.name == "ENGINE_LOST" and "driver_memory" in lost.hint, lost
             db.append("s", rows(1000))
-            assert query.wait(120).table().num_rows == 2000
+            assert query.wait(300).table().num_rows == 2000
         with ab.open(path, settings={**settings, "statement_timeout_seconds": 20}, queries=False) as db:
             db.sql("SELECT n FROM s LIMIT 5")
             began = time.monotonic()
@@ -333,7 +333,7 @@ def test_another_process_takes_over_the_queries_of_a_dead_one_and_followers_go_o
             with ab.open(path, queries=False) as db:
                 assert db.get_query("all").status in ("lost", "elsewhere")
                 db.append("s", rows(0))
-                db.get_query("all").wait(120)
+                db.get_query("all").wait(300)
             """,
             str(tmp_path),
         )
