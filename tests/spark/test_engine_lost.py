@@ -163,6 +163,12 @@ def test_a_session_that_was_handed_in_and_died_is_told_and_everything_else_goes_
         with ab.open(path, queries=False) as again:  # nobody holds a lock
             again.append("s", rows(2000))
             assert again.get_query("all").status == "lost"
+        os.dup2(log, 2)
+        spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+        os.dup2(stderr, 2)
+        with ab.open(path, spark=spark) as again:
+            assert again.get_query("all").wait(300).table().num_rows == 3000
+        spark.stop()
         """,
         str(tmp_path),
     )

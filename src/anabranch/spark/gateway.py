@@ -52,13 +52,17 @@ def for_us_alone(path: str, flags: int) -> int:
 
 def process_of(gateway: Any) -> subprocess.Popen[bytes] | None:
     """The JVM's process; None where another process has started it."""
-    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    # Attributes that a gateway does not have are looked for in the JVM.
+    process: subprocess.Popen[bytes] | None = vars(gateway).get("proc") if gateway is not None else None
     return process
 
 
 def forget() -> None:
-    """Let PySpark begin anew: its JVM is gone."""
+    """Let PySpark begin anew, if its JVM is gone."""
     gateway, context = SparkContext._gateway, SparkContext._active_spark_context
+    process = process_of(gateway)
+    if gateway is None or process is None or process.poll() is None:
+        return
     if context is not None:
         context._jsc = None  # there is nobody left to tell that it ends
         with contextlib.suppress(Exception):
@@ -66,14 +70,10 @@ def forget() -> None:
     SparkSession._instantiatedSession = SparkSession._activeSession = None
     SQLContext._instantiatedContext = None
     SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
-    if gateway is not None:
+    for end in (gateway.shutdown_callback_server, gateway.close):
         with contextlib.suppress(Exception):
-            gateway.shutdown_callback_server()
-        with contextlib.suppress(Exception):
-            gateway.close()
-        process = process_of(gateway)
-        if process is not None:
-            _end_orphans(process.pid)
+            end()
+    _end_orphans(process.pid)
 
 
 def _end_orphans(jvm: int) -> None:

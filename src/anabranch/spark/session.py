@@ -13,13 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from anabranch.errors import QueryError, SetupError
 from anabranch.settings import Settings
-from anabranch.spark.gateway import forget, launch, process_of
+from anabranch.spark.gateway import forget, launch
 from anabranch.spark.java import prepare_environment
 from anabranch.spark.life import Life
 from anabranch.spark.source import AnabranchSource
@@ -196,6 +195,8 @@ class Session:
             self._closed = True
             _closing.notify_all()
             if self._given is not None:
+                if self._given.jvm_ended:
+                    forget()  # so that the program can make another
                 return
             _users -= 1
             if _users <= 0 and _life is not None:
@@ -207,8 +208,7 @@ def _discard(life: Life) -> None:
     """End a life: with its JVM still there stop Spark in it, without it forget what PySpark knows of it."""
     if life.started and not life.jvm_ended and not within(_STOP_SECONDS, life.spark.stop):
         life.kill()
-    if life.jvm_ended:
-        forget()
+    forget()
 
 
 def _prepared(base: SparkSession) -> SparkSession:
@@ -257,8 +257,7 @@ def _start(settings: Settings, log_path: str | None) -> Life:
     for name, value in wanted.items():
         builder = builder.config(name, value)
     try:
-        if (process := process_of(SparkContext._gateway)) is not None and process.poll() is not None:
-            forget()
+        forget()
         launch(wanted, log_path)
         with _interrupts_left_alone():
             spark = builder.getOrCreate()
