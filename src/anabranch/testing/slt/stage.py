@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 from anabranch.database import Database
 from anabranch.testing.clock import ManualClock
@@ -64,11 +66,56 @@ class Stage:
 
     def restart(self) -> None:
         """Close without releasing what streams hold back, as a kill would, and open again."""
+        self._end()
+        self._db = self._open(self._clock)
+
+    def _end(self) -> None:
         for info in self._db.streams():
             if info.origin == "append":
                 self._db.writer(info.name).close(release=False)
         self._db.close()
-        self._db = self._open(self._clock)
 
     def close(self) -> None:
         self._db.close()
+
+
+class InterruptedStage(Stage):
+    """A stage that ends before rows come, every time with another part of its queries' checkpoints lost."""
+
+    _FAULTS = ("nothing", "all", "newest commit", "newest offsets", "metadata", "emptied offsets")
+
+    def __init__(self, open_database: Callable[[ManualClock], Database], path: Path, now: str = NOW) -> None:
+        super().__init__(open_database, now)
+        self._path = path
+        self._interrupted = 0
+
+    def push(self, stream: str, lines: tuple[str, ...], batch: int) -> None:
+        if self._interrupted % 2:
+            self.settle()
+        self.restart()
+        super().push(stream, lines, batch)
+
+    def restart(self) -> None:
+        fault = self._FAULTS[self._interrupted % len(self._FAULTS)]
+        self._interrupted += 1
+        self._end()
+        for checkpoint in self._path.glob("queries/*/checkpoint"):
+            _lose(checkpoint, fault)
+        self._db = self._open(self._clock)
+
+
+def _lose(checkpoint: Path, fault: str) -> None:
+    if fault == "all":
+        shutil.rmtree(checkpoint)
+        return
+    if fault == "metadata":
+        (checkpoint / "metadata").unlink(missing_ok=True)
+    log = {"newest commit": "commits", "newest offsets": "offsets", "emptied offsets": "offsets"}.get(fault)
+    numbered = [each for each in checkpoint.glob(f"{log}/*") if each.name.isdigit()] if log else []
+    if not numbered:
+        return
+    newest = max(numbered, key=lambda each: int(each.name))
+    if fault.startswith("emptied"):
+        newest.write_bytes(b"")
+    else:
+        newest.unlink()

@@ -13,7 +13,7 @@ from anabranch.testing.clock import ManualClock
 from anabranch.testing.slt.format import File
 from anabranch.testing.slt.play import play
 from anabranch.testing.slt.small_tasks import small_tasks
-from anabranch.testing.slt.stage import Stage
+from anabranch.testing.slt.stage import InterruptedStage, Stage
 from anabranch.testing.sparkless import SparklessDatabase, Unkindness
 
 
@@ -28,6 +28,8 @@ class Way:
     """Every pushed row is an append of its own."""
     small_tasks: bool = False
     unkindness: Unkindness = field(default_factory=Unkindness)
+    interrupted: bool = False
+    """Before rows come the database is closed and opened again, with part of its queries' checkpoints lost."""
 
     def opener(self, path: Path) -> Callable[[ManualClock], Database]:
         """What opens the database of a file."""
@@ -58,6 +60,7 @@ SPARKLESS_WAYS: tuple[Way, ...] = (
     Way("forgetful", False, {"batch_rows": 2}, unkindness=Unkindness(forget=True)),
     Way("parallel", False, _THREE_TASKS, small_tasks=True),
     Way("replayed", False, {"batch_rows": 3}, unkindness=Unkindness(replay=True)),
+    Way("interrupted", False, {"batch_rows": 4}, interrupted=True),
     Way("struck", False, {"batch_rows": 5, **_THREE_TASKS}, small_tasks=True, unkindness=_STRUCK),
 )
 SPARK_WAYS: tuple[Way, ...] = (
@@ -72,6 +75,6 @@ def play_file(file: File, way: Way, path: Path) -> None:
     with contextlib.ExitStack() as stack:
         if way.small_tasks and not way.spark:
             stack.enter_context(small_tasks())
-        stage = Stage(way.opener(path))
+        stage = InterruptedStage(way.opener(path), path) if way.interrupted else Stage(way.opener(path))
         stack.callback(stage.close)
         play(file, stage, single_rows=way.single_rows)
