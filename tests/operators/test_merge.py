@@ -345,6 +345,40 @@ def test_the_largest_whole_numbers_that_a_double_holds_are_exact() -> None:
     assert [row[:2] for row in found] == [(1, 1)]
 
 
+EXACT = StreamSchema.of({"d": "DECIMAL(16,15)", "c": "DECIMAL(38,2)", "l": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
+
+
+def merged_by(key: str, tolerance: float, values: list[Any]) -> list[Any]:
+    """Row numbers of the pairs that a column makes with itself."""
+    one = Merge(
+        sources=(("A", "s"), ("B", "s")), keys=(((f"`A.{key}`", f"`B.{key}`", tolerance),),), by=((),),
+        joins=("inner",), conditions=(), columns=(("a", "`A.l`"), ("b", "`B.l`"), ("_time", "_time")), time="_time",
+        policy="all",
+    )  # fmt: skip
+    harness = OperatorHarness(one, {"s": EXACT})
+    other = {"d": "c", "c": "d"}[key]
+    harness.push("s", [{key: value, other: None, "l": n, "ts": EPOCH} for n, value in enumerate(values)])
+    harness.advance("s", MAX_TIME)
+    found = harness.run()
+    return sorted(zip(found.column("a").to_pylist(), found.column("b").to_pylist(), strict=True))
+
+
+def near(count: int, units: int) -> list[tuple[int, int]]:
+    return [(n, m) for n in range(count) for m in range(count) if abs(n - m) <= units]
+
+
+def test_decimals_of_many_digits_are_exact() -> None:
+    """A double near 9 has no place for fifteen digits behind the point."""
+    unit, nine = Decimal("0.000000000000001"), Decimal("9.000000000000000")
+    values = [nine + n * unit for n in range(7)]
+    assert merged_by("d", 0, values) == near(7, 0)
+    assert merged_by("d", 1e-15, values) == near(7, 1)
+    assert merged_by("d", 3e-15, values) == near(7, 3)
+    # So are large ones with few digits behind the point, as far as a double holds their units.
+    assert merged_by("c", 0.01, [Decimal(2**53 - n).scaleb(-2) for n in range(4)]) == near(4, 1)
+    assert merged_by("c", 0.01, [Decimal(2**53 + 1).scaleb(-2), Decimal(10**35)]) == []
+
+
 def test_zero_and_minus_zero_are_one_key() -> None:
     streams = {"s": rows_of([1, 2], x=[-0.0, 1.0]), "t": rows_of([1, 2], x=[0.0, 1.0])}
     found = told(check(Case(keys=((same("x", 0),),)), streams, random.Random(1)).answers())

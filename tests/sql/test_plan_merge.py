@@ -345,3 +345,9 @@ def test_a_plan_can_be_written_down_and_explained(text: str) -> None:
     assert shown["steps"][-1]["operator"] == found.operator.kind
     assert [each["stream"] for each in shown["streams"]] == ["rain", "floods"]
     assert found.operator.kind in found.explain_text()
+
+
+def test_decimals_and_whole_numbers_can_be_equal() -> None:
+    """Both sides in the type in which Spark compares them."""
+    found = merge(f"SELECT p.lat {FROM} AND p.price = f.n")
+    assert found.by == ((("CAST(`p.price` AS DECIMAL(22, 2))", "CAST(`f.n` AS DECIMAL(22, 2))"),),)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from anabranch.errors import QueryError
-from anabranch.kernels.values import Column, floats, integers, valid
+from anabranch.kernels.values import Column, floats, integers, one_array, valid
 from anabranch.operators.columns import Bound
 
 Doubles = NDArray[np.float64]
@@ -33,6 +33,8 @@ class Key:
     right: Bound
     tolerance: float
     scale: int = 0
+    inexact: bool = False
+    """Whether one of the sides is a double, so that both are compared as such."""
 
     @staticmethod
     def of(left: Bound, right: Bound, tolerance: float) -> Key:
@@ -50,9 +52,9 @@ class Key:
         if not (np.isfinite(tolerance) and tolerance >= 0):
             raise QueryError("MERGE_TOLERANCE_INVALID", f"a tolerance is a number from 0 on, got {tolerance}")
         types = (left.type, right.type)
-        scale = 0
-        if not any(pa.types.is_floating(each) for each in types):
-            scale = max((each.scale for each in types if pa.types.is_decimal(each)), default=0)
+        if any(pa.types.is_floating(each) for each in types):
+            return Key(left, right, float(tolerance), inexact=True)
+        scale = max((each.scale for each in types if pa.types.is_decimal(each)), default=0)
         return Key(left, right, float(Decimal(repr(float(tolerance))).scaleb(scale)), scale)
 
     def values(self, side: int, table: pa.Table) -> tuple[Doubles, Flags]:
@@ -60,16 +62,27 @@ class Key:
         bound = (self.left, self.right)[side]
         column = bound.evaluate(table)
         usable = valid(column)
-        if pa.types.is_decimal(column.type):
-            numbers = np.rint(floats(column) * 10.0**self.scale) if self.scale else floats(column)
-        elif pa.types.is_floating(column.type):
+        if pa.types.is_floating(column.type) or (self.inexact and pa.types.is_decimal(column.type)):
             return floats(column), usable & np.isfinite(floats(column))
+        more = self.scale
+        if pa.types.is_decimal(column.type):
+            whole, fits = unscaled(column)
+            usable, more = usable & fits, self.scale - column.type.scale
         else:
             whole = integers(column)
-            if self.scale == 0:
-                return whole.astype(np.float64), usable & (whole <= _EXACT) & (whole >= -_EXACT)
-            numbers = whole.astype(np.float64) * 10.0**self.scale
-        return numbers, usable & (np.abs(numbers) < _EXACT)
+        most = _EXACT // 10**more
+        usable &= (whole <= most) & (whole >= -most)
+        return np.where(usable, whole, 0).astype(np.float64) * 10.0**more, usable
+
+
+def unscaled(column: Column) -> tuple[NDArray[np.int64], Flags]:
+    """The units of the last digit of decimals, and which of them have no more than 64 bits."""
+    array = one_array(column)
+    if not pa.types.is_decimal128(array.type):
+        array = array.cast(pa.decimal128(38, array.type.scale))
+    halves = np.frombuffer(array.buffers()[1] or b"", np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
+    low, high = halves[0::2], halves[1::2]
+    return low, high == low >> 63
 
 
 def key_matrix(keys: Sequence[Key], side: int, table: pa.Table) -> tuple[Doubles, Flags]:
