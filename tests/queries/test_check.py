@@ -255,3 +255,18 @@ def test_rows_of_an_archive_whose_declaration_is_lost_are_missed(tmp_path: Path)
     with open_database(path) as db, pytest.raises(AnabranchError, match="ARCHIVE_IS_DAMAGED"):
         db.reader("s").first_row()
     assert [Path(each.place).name for each in ab.check(path).findings] == ["archive.json"]
+
+
+def test_a_commit_of_an_archive_that_is_empty_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "river"
+    with open_database(path) as db:
+        db.sql("CREATE STREAM s (id BIGINT, ts TIMESTAMP) TIMESTAMP BY ts RETAIN INTERVAL 1 SECOND")
+        db.sql("CREATE ARCHIVE ON s USING plain")
+        for first in range(0, 500, 100):
+            db.append("s", rows(first, first + 100))
+            db.archive("s").append()
+    log = path / "streams" / "s" / "archives" / "plain" / "table" / "_delta_log"
+    (log / f"{1:020}.json").write_bytes(b"")
+    with open_database(path) as db, pytest.raises(AnabranchError, match="ARCHIVE_IS_DAMAGED"):
+        db.reader("s").read(0, 500)
+    assert "file damaged" in {each.what for each in ab.check(path).findings}

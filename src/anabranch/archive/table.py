@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,6 +29,7 @@ APPLICATION = "anabranch-archiver"
 _CONFIGURATION = {"delta.logRetentionDuration": "interval 365 days"}
 """Commits stay readable long after; what takes space are files of rows, which VACUUM ARCHIVE removes."""
 _FIRST_COMMIT = f"{0:020}.json"
+_COMMIT = re.compile(r"\d{20}\.json")
 
 
 class Written(NamedTuple):
@@ -103,11 +105,27 @@ class RunTable:
             raise DataError(
                 "ARCHIVE_NOT_FOUND", f"there is no Delta table in {self.storage.path}", hint="DROP ARCHIVE it"
             ) from None
+        self._refuse_torn_log()
         columns = [actions.column(name).to_pylist() for name in ("path", "size_bytes", "num_records")]
         found = (parse_run(unquote(path), size, records or 0) for path, size, records in zip(*columns, strict=True))
         self._runs = in_order(run for run in found if run is not None)
         self._end = end
         return self._delta
+
+    def _refuse_torn_log(self) -> None:
+        """A commit that is empty counts for none with deltalake, and its rows would be left out in silence."""
+        commits = {int(name[:-5]): size for name, size in self._log.files().items() if _COMMIT.fullmatch(name)}
+        torn = [
+            version for version in range(min(commits, default=0), max(commits, default=-1)) if not commits.get(version)
+        ]
+        if torn and self._log.made(_FIRST_COMMIT) == self._made:
+            self._delta = None
+            raise DataError(
+                "ARCHIVE_IS_DAMAGED",
+                f"the log of the Delta table in {self.storage.path} cannot be read",
+                detail=f"commit {torn[0]} is lost or empty",
+                hint="put the file back from a copy of the database",
+            )
 
     @property
     def runs(self) -> list[Run]:
