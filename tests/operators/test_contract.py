@@ -322,9 +322,6 @@ EXAMPLES: dict[str, dict[str, Operator]] = {
 }  # fmt: skip
 CASES = [pytest.param(op, id=f"{kind}-{name}") for kind, ops in EXAMPLES.items() for name, op in ops.items()]
 every = pytest.mark.parametrize("operator", CASES)
-ROUNDS_BY_ROWS = ("merge", "range_merge")
-"""Operators that do not say yet when time alone makes a round."""
-waiting = pytest.mark.parametrize("operator", [c for c in CASES if c.values[0].kind not in ROUNDS_BY_ROWS])
 
 
 def rows(count: int, seed: int = 1, begin: int = 1_000) -> pa.Table:
@@ -630,7 +627,7 @@ def test_harness_sees_too_many_tasks() -> None:
         run_batch(operator, Inputs({"in": log}), {"in": Offset()}, {"in": log.offset()}, 3)
 
 
-@waiting
+@every
 def test_what_is_due_comes_when_it_is_due_and_nothing_before(operator: Operator) -> None:
     """In silence: from what is due to what is due then, the answers are those of all time at once."""
     data = rows(36, seed=8)
