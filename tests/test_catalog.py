@@ -123,3 +123,8 @@ def test_the_answers_of_a_query_that_a_dead_process_left_give_way_to_a_new_one(t
         db.sql("CREATE CONTINUOUS QUERY Q AS SELECT v FROM s")
         db.catch_up()
         assert db.get_query("q").table().column("v").to_pylist() == [7]
+
+
+def test_half_a_character_is_no_name(tmp_path: Path) -> None:
+    with SparklessDatabase(tmp_path / "river") as db, pytest.raises(AnabranchError, match="NAME_NOT_ALLOWED"):
+        db.append("\ud800", [{"v": 1}])

@@ -318,6 +318,11 @@ REFUSED_AS_STANDING = [
         "compare hour(…), minute(…) and second(…)",
     ),
     (
+        "SELECT session_window(ts, '5 minutes') AS w FROM packets",
+        "NOT_IN_THE_LANGUAGE (line 1, column 8) session_window() has no place in a standing query: a session may go on "
+        "for ever. Hint: write WINDOW = INTERVAL … for windows of one length, or ask once",
+    ),
+    (
         "SELECT reflect('a', 'b') FROM packets",
         'FUNCTION_NOT_ALLOWED (line 1, column 8) function "reflect" cannot be used. Hint: did you mean "repeat"?',
     ),

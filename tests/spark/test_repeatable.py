@@ -99,3 +99,12 @@ def test_a_text_that_is_silently_a_time_of_today_is_refused(db: ab.Database, exp
 )
 def test_what_needs_no_clock_is_computed(db: ab.Database, expression: str) -> None:
     assert db.dataframe(f"SELECT soundex(v) AS s, {expression} AS a, ts FROM s").columns == ["s", "a", "ts"]
+
+
+def test_a_variant_is_no_answer_but_what_is_read_from_it(db: ab.Database) -> None:
+    db.append("s", [{"v": '{"a": 1}', "ts": dt.datetime(2026, 1, 1, tzinfo=dt.UTC)}, {"v": None}])
+    for answer in ("parse_json(v)", "array(parse_json(v))"):
+        with pytest.raises(AnabranchError, match='TYPE_NOT_SUPPORTED column "x" of the answer is VARIANT'):
+            db.sql(f"SELECT {answer} AS x FROM s")
+    found = db.sql("SELECT variant_get(parse_json(v), '$.a', 'int') AS x FROM s").table()
+    assert found.column("x").to_pylist() == [1, None][: found.num_rows]

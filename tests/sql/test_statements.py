@@ -10,6 +10,7 @@ import pytest
 from anabranch.errors import AnabranchError
 from anabranch.sql import statements as s
 from anabranch.sql.parser import is_complete, parse
+from anabranch.sql.tokens import tokenize
 from anabranch.sql.tree import Window
 
 SECOND = 1_000_000
@@ -235,3 +236,17 @@ def test_numbers_to_insert_keep_the_meaning_of_their_suffix() -> None:
     )
     with pytest.raises(AnabranchError, match=r"VALUE_NOT_CAST .* 128 is not a TINYINT"):
         parse("INSERT INTO s VALUES (128Y)")
+
+
+@pytest.mark.parametrize("comment", ["/*/**/*/", "/* a /* b */ c */", "/*/ x */", "/**/", "/* ' */", "/*\n*/"])
+def test_comments_lie_in_each_other_as_in_spark(comment: str) -> None:
+    texts = [token.text for token in tokenize(f"SELECT 1 {comment} + '/* no */' -- /* none\n, 2")]
+    assert texts == ["SELECT", "1", "+", "/* no */", ",", "2"]
+
+
+def test_half_a_character_is_told_with_its_place() -> None:
+    with pytest.raises(AnabranchError) as caught:
+        parse("SELECT '\ud800' FROM packets")
+    assert str(caught.value) == (
+        "SYNTAX_ERROR (line 1, column 9) U+D800 is half a character. Hint: the text was not decoded as it was encoded"
+    )

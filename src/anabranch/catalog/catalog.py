@@ -316,7 +316,10 @@ def _directory(name: str) -> str:
     >>> _directory("a.b/C")
     'a=2Eb=2Fc'
     """
-    encoded = encoded_name(name)
+    try:
+        encoded = encoded_name(name)
+    except UnicodeEncodeError:
+        raise CatalogError("NAME_NOT_ALLOWED", f"{name!r} holds half a character") from None
     if not name or len(encoded) > 200:
         raise CatalogError("NAME_NOT_ALLOWED", f"a name has 1 to 200 characters, got {len(encoded)}")
     return encoded

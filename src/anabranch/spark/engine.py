@@ -70,6 +70,17 @@ def _read_files(spark: SparkSession, files: ArchivedFiles, schema: StructType) -
     return frame.select(*map(_quoted, schema.names))
 
 
+def _refuse_variants(frame: DataFrame) -> None:
+    """A VARIANT is bytes that only Spark can read, and has no NULL in Arrow."""
+    for field in frame.schema.fields:
+        if '"variant"' in field.dataType.json():
+            raise QueryError(
+                "TYPE_NOT_SUPPORTED",
+                f'column "{field.name}" of the answer is VARIANT',
+                hint="write to_json(…), or variant_get(…, path, type)",
+            )
+
+
 def _quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
@@ -182,7 +193,9 @@ class Engine:
                     else:
                         frame = _read_once(spark, options)
                     frame.createOrReplaceTempView(name)
-                return spark.sql(sql)
+                answer = spark.sql(sql)
+            _refuse_variants(answer)
+            return answer
         except (PySparkException, Py4JError, OSError) as problem:
             raise self._explained(problem) from problem
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NoReturn
 
 from sqlglot.tokenizer_core import Token, TokenType
@@ -96,8 +95,3 @@ class Cursor:
         token = self.peek()
         got = f'got "{token.text}"' if token is not None else "the statement ends here"
         raise self.error_here("SYNTAX_ERROR", f"{wanted}, {got}", hint=hint)
-
-
-def starts_with_any(cursor: Cursor, openings: Iterable[tuple[str, ...]]) -> tuple[str, ...] | None:
-    """The first of the openings whose words come next."""
-    return next((words for words in openings if cursor.next_is(*words)), None)

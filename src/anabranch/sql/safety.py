@@ -173,6 +173,13 @@ def _check_function(select: Select, node: exp.Func, standing: bool) -> None:
         raise _function_error(select, name, node)
     if known in SESSION_NAMES:
         raise _function_error(select, known, node)
+    if standing and known == "session_window":
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            "session_window() has no place in a standing query: a session may go on for ever",
+            node,
+            hint="write WINDOW = INTERVAL … for windows of one length, or ask once",
+        )
     if standing and known in NOT_REPEATABLE and not (known == "unix_timestamp" and node.expressions):
         raise select.error(
             "FUNCTION_NOT_REPEATABLE",

@@ -7,6 +7,8 @@ becomes a `SqlError` instead of a dump.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import ClassVar
 
 from sqlglot.dialects.spark import Spark
@@ -19,7 +21,8 @@ from anabranch.expressions.reading import join_suffixes
 MAX_NESTING = 100
 """Parentheses deeper than this are refused: no reader and no parser below us is built for them."""
 
-_CLOSERS = {"'": "'", '"': '"', "`": "`"}
+_MARK = re.compile(r"['\"`]|--|/\*")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class _Tokenizer(Spark.Tokenizer):
@@ -44,12 +47,16 @@ def error_at(
 
 def tokenize(text: str) -> list[Token]:
     """The tokens of a text; comments are gone."""
+    alone = _SURROGATE.search(text)
+    if alone is not None:
+        message = f"U+{ord(alone[0]):X} is half a character"
+        raise error_at("SYNTAX_ERROR", message, text, alone.start(), hint="the text was not decoded as it was encoded")
     unclosed = find_unclosed(text)
     if unclosed is not None:
         start, what = unclosed
         raise error_at("SYNTAX_ERROR", f"{what} is not closed", text, start)
     try:
-        tokens = _Tokenizer(dialect="spark").tokenize(text)
+        tokens = _Tokenizer(dialect="spark").tokenize(_without_block_comments(text))
     except SqlglotError:
         raise error_at("SYNTAX_ERROR", "the text cannot be read", text, len(text) - len(text.lstrip())) from None
     return _check_nesting(_join_doubled_quotes(join_suffixes(tokens), text), text)
@@ -75,7 +82,7 @@ def is_complete(text: str) -> bool:
     if find_unclosed(text) is not None:
         return False
     try:
-        tokens = _Tokenizer(dialect="spark").tokenize(text)
+        tokens = _Tokenizer(dialect="spark").tokenize(_without_block_comments(text))
     except SqlglotError:
         return text.rstrip().endswith(";")
     return bool(tokens) and tokens[-1].token_type == TokenType.SEMICOLON
@@ -83,26 +90,38 @@ def is_complete(text: str) -> bool:
 
 def find_unclosed(text: str) -> tuple[int, str] | None:
     """The start of a string, quoted name or comment that never ends, and what it is."""
-    position, size = 0, len(text)
-    while position < size:
-        char = text[position]
-        if text.startswith("--", position):
-            end = text.find("\n", position)
-            position = size if end < 0 else end
-        elif text.startswith("/*", position):
-            end = _end_of_comment(text, position)
-            if end < 0:
-                return position, "this comment"
-            position = end
-            continue
-        elif char in _CLOSERS:
-            raw = char != "`" and text[max(position - 1, 0)] in "rR" and not _is_name_char(text, position - 2)
-            end = _end_of_quote(text, position, escapes=char != "`" and not raw)
-            if end < 0:
-                return position, "this quoted name" if char == "`" else "this string"
-            position = end
-        position += 1
+    for start, end in _marked(text):
+        if end < 0:
+            what = {"/": "this comment", "`": "this quoted name"}.get(text[start], "this string")
+            return start, what
     return None
+
+
+def _marked(text: str) -> Iterator[tuple[int, int]]:
+    """Where strings, quoted names and comments begin and end; -1 where one never ends."""
+    position = 0
+    while match := _MARK.search(text, position):
+        start = match.start()
+        if match[0] == "--":
+            end = text.find("\n", start)
+            end = len(text) if end < 0 else end
+        elif match[0] == "/*":
+            end = _end_of_comment(text, start)
+        else:
+            raw = match[0] != "`" and text[max(start - 1, 0)] in "rR" and not _is_name_char(text, start - 2)
+            end = _end_of_quote(text, start, escapes=match[0] != "`" and not raw)
+        yield start, end
+        if end < 0:
+            return
+        position = end
+
+
+def _without_block_comments(text: str) -> str:
+    """The text with blanks for comments; hints stay. Spark's comments lie in each other, sqlglot's not all."""
+    for start, end in _marked(text):
+        if text.startswith("/*", start) and not text.startswith("/*+", start):
+            text = text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
+    return text
 
 
 def _is_name_char(text: str, position: int) -> bool:
@@ -130,7 +149,7 @@ def _end_of_quote(text: str, start: int, *, escapes: bool) -> int:
         if escapes and text[position] == "\\":
             position += 2
         elif text[position] == quote:
-            return position
+            return position + 1
         else:
             position += 1
     return -1
