@@ -59,7 +59,7 @@ def merge(
         usable, met = np.ones(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
         # Machine code is made for arrays that may be written to, as those of the operator.
         own = keys[i] if keys[i].flags.writeable else keys[i].copy()
-        sides += [np.array([0, len(rows)]), np.zeros(1, np.int64), own.reshape(1, -1), usable, at, at.copy(), rows, met]
+        sides += [np.array([0, len(rows)]), np.zeros(1, np.int64), own.reshape(1, -1), usable, at, at, rows, met]
     control = np.zeros((1, CONTROLS), np.int64)
     control[0, [SIZE, STEP, REACHED]] = window, step, MIN_TIME
     rings = np.zeros((1, 20, 3), np.int64)

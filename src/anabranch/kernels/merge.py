@@ -285,7 +285,8 @@ def merge_groups(  # type: ignore[no-untyped-def]
 
     Gives answers (places of both records, -1 for no partner; the time and kind of the round), and for
     each stream what stays, group after group, with the lengths of windows and of what is not read.
-    `own`, `met`, `control` and `rings` are brought up to date; `own` of records in windows is since when they wait.
+    `own`, `met`, `control` and `rings` are brought up to date; `own` of records in windows is since when they wait, if
+    there is a limit to it.
     When both streams have ended (`known` is NEVER), what is left in the windows leaves after the last round.
     """
     out, outs = np.empty((4, min(len(times_a), len(times_b)) + 1024), np.int64), 0
@@ -345,10 +346,11 @@ def merge_groups(  # type: ignore[no-untyped-def]
                     outs, merged = put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, found)
                     count_a = without_merged(window_a, count_a, pair_a, found)
                     count_b = without_merged(window_b, count_b, pair_b, found)
-            for place in range(low_a, to_a):
-                own_a[place] = max(own_a[place], time)
-            for place in range(low_b, to_b):
-                own_b[place] = max(own_b[place], time)
+            if wait > 0:
+                for place in range(low_a, to_a):
+                    own_a[place] = max(own_a[place], time)
+                for place in range(low_b, to_b):
+                    own_b[place] = max(own_b[place], time)
             count_a, gone_a, unusable_a = take_in(
                 keys_a, usable_a, window_a, count_a, size, low_a, to_a, room, joined_a, left_a
             )
@@ -379,8 +381,9 @@ def merge_groups(  # type: ignore[no-untyped-def]
             else:
                 found = match_first(keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance, pair_a, pair_b)
             low_a, low_b = to_a, to_b
-            # As many more pairs as there are records in a window, and all of both windows, may follow.
-            out = grown(out, outs, gone_a + gone_b + found + 2 * (count_a + count_b))
+            # Whoever is left may leave now, with a partner or without one.
+            leaving = count_a + count_b if ended or wait > 0 else 0
+            out = grown(out, outs, gone_a + gone_b + found + leaving)
             outs, more_a = put_dropped(out, outs, 0, left_a, 0, gone_a - unusable_a, met_a, wants_a)
             outs, more_b = put_dropped(out, outs, 1, left_b, 0, gone_b - unusable_b, met_b, wants_b)
             dropped_a, dropped_b = dropped_a + more_a, dropped_b + more_b

@@ -171,8 +171,8 @@ def run_step(
     if sampled:
         _sample(rules, waiting, (left, keys_a, usable_a, by_a), (right, keys_b, usable_b, by_b))
     cut = _Cut.of(rules, waiting.groups, by_a, by_b, len(left), len(right))
-    side_a = _Side(left, keys_a, usable_a, cut.order_a, cut.bounds_a)
-    side_b = _Side(right, keys_b, usable_b, cut.order_b, cut.bounds_b)
+    side_a = _Side(left, keys_a, usable_a, cut.order_a, cut.bounds_a, rules.wait > 0)
+    side_b = _Side(right, keys_b, usable_b, cut.order_b, cut.bounds_b, rules.wait > 0)
     out, stay_a, stay_b, lengths = merge_groups(
         *side_a.arrays(), *side_b.arrays(),
         rules.tolerance, rules.policy, rules.every,
@@ -230,6 +230,8 @@ class _Side:
     usable: Flags
     order: Ints | None
     bounds: Ints
+    waits: bool
+    """Whether there is a limit to how long records wait: only then it is written down since when they do."""
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
         records, keys, usable = self.records, self.keys, self.usable
@@ -240,7 +242,7 @@ class _Side:
             met, inside = met[self.order], inside[self.order]
         before = np.concatenate([[0], np.cumsum(inside)])
         windows = np.diff(before[self.bounds])
-        self.own, self.met = own.copy(), met.copy()
+        self.own, self.met = own.copy() if self.waits else own, met.copy()
         return self.bounds, windows, keys, usable, times, self.own, rows, self.met
 
     def places(self, found: Ints) -> Ints:
