@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from anabranch.cli.completion import Names, SqlCompleter, candidates, quoted
+from anabranch.cli.completion import FUNCTIONS, KEYWORDS, Names, SqlCompleter, candidates, quoted
+from anabranch.sql.safety import OWN_AGGREGATES, OWN_FUNCTIONS, functions
+from anabranch.sql.statements import STATEMENTS, Syntax
 
 NAMES = Names(
     {"packets": ("saddr", "length", "ts"), "rooms": ("room", "t"), "load": ("bytes", "_time"), "odd name": ("a b",)},
@@ -65,10 +69,22 @@ def test_keywords_follow_the_case_that_is_typed() -> None:
     def words(text: str) -> list[str]:
         return [c.text for c in completer.get_completions(Document(text), event)]
 
-    assert words("sel") == ["select"]
-    assert words("SEL") == ["SELECT"]
+    assert words("sel") == ["select", "select from archive"]
+    assert words("SEL") == ["SELECT", "SELECT FROM ARCHIVE"]
     assert words("") == []
 
 
 def test_odd_names_are_quoted() -> None:
     assert [quoted(n) for n in ("plain_1", "a b", "tick`s", "1st")] == ["plain_1", "`a b`", "`tick``s`", "`1st`"]
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda each: each.name)
+def test_every_word_of_every_statement_is_offered(statement: Syntax) -> None:
+    words = {word for keyword in KEYWORDS for word in keyword.split()}
+    assert set(re.findall(r"\b[A-Z]{2,}\b", f"{statement.name} {statement.syntax}")) <= words
+    assert any(text == statement.name for text, _ in candidates(statement.name[:3], "", NAMES))
+
+
+def test_every_function_that_may_be_called_is_offered() -> None:
+    assert {*functions(), *OWN_FUNCTIONS, *OWN_AGGREGATES} <= set(FUNCTIONS)
+    assert "median" in offered("SELECT med| FROM packets")

@@ -9,23 +9,29 @@ from dataclasses import dataclass, field
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-KEYWORDS: tuple[str, ...] = (
-    "ALLOW SKEW INTERVAL", "AND", "AS", "ASC", "BETWEEN", "BY", "CASE", "CAST", "CONTINUOUS QUERY", "CREATE",
-    "CREATE CONTINUOUS QUERY", "CREATE STREAM", "DESC", "DESCRIBE", "DISTINCT", "DROP", "DROP QUERY", "DROP STREAM",
-    "ELSE", "END", "EXPLAIN", "FORMAT JSON", "FROM", "GROUP BY", "HAVING", "IDLE AFTER INTERVAL",
-    "IF EXISTS", "IF NOT EXISTS", "IN",
-    "INSERT INTO", "INTERVAL", "IS", "LIKE", "LIMIT", "NOT", "NULL", "OPTIONS", "OR", "ORDER BY", "QUERY",
-    "RETAIN INTERVAL", "ROWS", "SELECT", "SHOW QUERIES", "SHOW STREAMS", "SLIDE", "SLIDE INTERVAL", "START QUERY",
-    "STOP QUERY", "STREAM", "SUBSCRIBE TO", "THEN", "TIMESTAMP", "TIMESTAMP BY", "VALUES", "WHEN", "WHERE", "WINDOW =",
+from anabranch.sql.columns import WINDOW_COLUMNS
+from anabranch.sql.safety import OWN_AGGREGATES, OWN_FUNCTIONS, WITHIN, functions
+from anabranch.sql.statements import STATEMENTS
+
+_SPARK_KEYWORDS = (
+    "AND", "AS", "ASC", "BETWEEN", "BY", "CASE", "CAST", "CONTINUOUS QUERY", "CREATE", "DESC", "DISTINCT", "ELSE",
+    "END", "EXCEPT", "FILTER", "GROUP BY", "IN", "INTERSECT", "INTERVAL", "IS", "LIKE", "NOT", "NULL", "OR", "THEN",
+    "TIMESTAMP", "UNION", "WHEN",
 )  # fmt: skip
+_PHRASE = re.compile(r"\b[A-Z]{2,}(?: [A-Z]{2,})*\b(?: =)?")
+
+
+def _keywords() -> tuple[str, ...]:
+    """Names of statements, and what stands in capitals in the syntax of each."""
+    phrases = (phrase for each in STATEMENTS for phrase in (each.name, *_PHRASE.findall(each.syntax)))
+    return tuple(sorted({*phrases, *_SPARK_KEYWORDS}))
+
+
+KEYWORDS: tuple[str, ...] = _keywords()
 UNITS: tuple[str, ...] = (
     "MICROSECONDS", "MILLISECONDS", "SECOND", "SECONDS", "MINUTE", "MINUTES", "HOUR", "HOURS", "DAY", "DAYS",
 )  # fmt: skip
-FUNCTIONS: tuple[str, ...] = (
-    "abs", "avg", "ceil", "coalesce", "concat", "count", "date_trunc", "floor", "greatest", "if", "least", "length",
-    "lower", "max", "min", "round", "sqrt", "stddev", "stddev_pop", "substring", "sum", "upper", "var_pop", "variance",
-    "window_end", "window_start",
-)  # fmt: skip
+FUNCTIONS: tuple[str, ...] = tuple(sorted({*functions(), *OWN_FUNCTIONS, *OWN_AGGREGATES, WITHIN, *WINDOW_COLUMNS}))
 
 _WORD = re.compile(r"[\w]*$")
 _QUALIFIED = re.compile(r"(\w+)\.\w*$")
