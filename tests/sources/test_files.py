@@ -16,7 +16,7 @@ import pytest
 
 from anabranch.errors import DataError
 from anabranch.schema import StreamSchema
-from anabranch.sources import END, FORMATS, SOURCES, FileSource, NewValue, open_file, values_of
+from anabranch.sources import END, FORMATS, FileSource, NewValue, open_file, values_of
 
 PACKETS = StreamSchema.of({"saddr": "STRING", "length": "INT", "ts": "TIMESTAMP"}, time="ts")
 ARRIVAL = StreamSchema.of({"room": "STRING", "t": "DOUBLE"})
@@ -287,4 +287,3 @@ def test_file_source_gives_tables_and_then_the_end(write) -> None:
         assert isinstance(value, NewValue)
         assert value.time is None
         assert source.read_stream() is END
-    assert SOURCES["file"] is FileSource

@@ -6,17 +6,10 @@ from anabranch.sources.base import END, NO_VALUE, NewValue, Reading, Signal, Sou
 from anabranch.sources.files import FORMATS, FileSource, open_file
 from anabranch.sources.generator import Packets, PacketSource
 
-SOURCES: dict[str, type[Source]] = {
-    "file": FileSource,
-    "generator": PacketSource,
-}
-"""Every kind of source, by the name used for it."""
-
 __all__ = [
     "END",
     "FORMATS",
     "NO_VALUE",
-    "SOURCES",
     "FileSource",
     "NewValue",
     "PacketSource",
