@@ -58,8 +58,8 @@ def merge(
         at = rows if times is None else times[i]
         usable, met = np.ones(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
         # Machine code is made for arrays that may be written to, as those of the operator.
-        own = keys[i] if keys[i].flags.writeable else keys[i].copy()
-        sides += [np.array([0, len(rows)]), np.zeros(1, np.int64), own.reshape(1, -1), usable, at, at, rows, met]
+        key, own = (values if values.flags.writeable else values.copy() for values in (keys[i], at))
+        sides += [np.array([0, len(rows)]), np.zeros(1, np.int64), key.reshape(1, -1), usable, at, own, rows, met]
     control = np.zeros((1, CONTROLS), np.int64)
     control[0, [SIZE, STEP, REACHED]] = window, step, MIN_TIME
     rings = np.zeros((1, 20, 3), np.int64)

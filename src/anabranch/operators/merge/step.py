@@ -242,7 +242,8 @@ class _Side:
             met, inside = met[self.order], inside[self.order]
         before = np.concatenate([[0], np.cumsum(inside)])
         windows = np.diff(before[self.bounds])
-        self.own, self.met = own.copy() if self.waits else own, met.copy()
+        # Machine code is made for an array that may be written to, even where it is not.
+        self.own, self.met = own.copy() if self.waits or not own.flags.writeable else own, met.copy()
         return self.bounds, windows, keys, usable, times, self.own, rows, self.met
 
     def places(self, found: Ints) -> Ints:
