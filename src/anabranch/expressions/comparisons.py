@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from anabranch.expressions.expr import Build, Datum, Expr, Handler, NotEvaluable, apply, constant, null
 from anabranch.expressions.literals import parse_date, parse_time, text_of
+from anabranch.expressions.reading import many_values, texts_of, whole_numbers_of
 from anabranch.expressions.types import (
     BIGINT,
     BOOLEAN,
@@ -23,14 +24,19 @@ from anabranch.expressions.types import (
     STRING,
     as_decimal,
     cast,
+    cast_values,
     coerce,
     common_type,
     is_decimal,
     is_floating,
     is_whole,
+    name,
     widest,
 )
 from anabranch.schema import TIME_TYPE
+
+_DIGITS = 19
+"""As many as a BIGINT can have."""
 
 Kernel = Callable[[Datum, Datum], Datum]
 
@@ -191,6 +197,9 @@ def in_list(node: exp.In, build: Build) -> Expr:
     """True if equal to one of the list, NULL if not but something is NULL, else false."""
     if not node.expressions:
         raise NotEvaluable("IN is only evaluated with a list of values")
+    many = many_values(node)
+    if many is not None:
+        return _in_many(build(node.this), many, build)
     operand, values = build(node.this), [build(value) for value in node.expressions]
     type = common_type([operand, *values], "IN")
     if pa.types.is_null(type):
@@ -201,7 +210,33 @@ def in_list(node: exp.In, build: Build) -> Expr:
         equals = [apply(BOOLEAN, ordered("=", type), operand, value) for value in values]
         return functools.reduce(lambda a, b: apply(BOOLEAN, pc.or_kleene, a, b), equals)
     wanted = pa.array([value.as_py() for value in constants if value.is_valid], type)
-    otherwise = pa.scalar(False if len(wanted) == len(values) else None, BOOLEAN)
+    return _one_of(operand, wanted, or_null=len(wanted) < len(values))
+
+
+def _in_many(operand: Expr, many: exp.Var, build: Build) -> Expr:
+    """The same for a long list of plain literals, of which none is NULL."""
+    numbers = whole_numbers_of(many)
+    if numbers is None:
+        if not operand.type.equals(STRING):
+            raise NotEvaluable("IN of a long list of texts is only evaluated for text")
+        return _one_of(operand, pa.array(texts_of(many), STRING), or_null=False)
+    widest_value = exp.Literal.number(str(max(abs(number) for number in numbers)))
+    type = common_type([operand, build(widest_value)], "IN")
+    try:
+        wanted = pa.array(numbers, BIGINT)
+        if is_decimal(type):
+            wanted = pc.cast(wanted, pa.decimal256(_DIGITS + type.scale, type.scale))
+        wanted = cast_values(wanted, type)
+    except pa.ArrowInvalid:
+        raise NotEvaluable(f"not all values of a long list are of type {name(type)}") from None
+    operand = coerce(operand, type)
+    if is_floating(type):
+        operand = apply(type, lambda a: pc.add(a, pa.scalar(0.0, type)), operand)  # -0.0 is 0.0
+    return _one_of(operand, wanted, or_null=False)
+
+
+def _one_of(operand: Expr, wanted: pa.Array, *, or_null: bool) -> Expr:
+    otherwise = pa.scalar(None if or_null else False, BOOLEAN)
     unknown = pa.scalar(None, BOOLEAN)
 
     def kernel(a: Datum) -> Datum:

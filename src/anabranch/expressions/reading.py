@@ -2,6 +2,9 @@
 
 sqlglot turns `5L` into a cast and drops the plus of `+x`. Spark types `5L` by its digits beside a DECIMAL, as no
 cast is, and `+1` as no literal is; so a number keeps its suffix here, and `+x` becomes `positive(x)`.
+
+A long list behind IN is one leaf, not a hundred thousand: trees are walked, copied and written many times on their way
+(100,000 values took 40 s).
 """
 
 from __future__ import annotations
@@ -21,8 +24,65 @@ NUMBER = re.compile(rf"(?P<whole>\d+)(?P<width>[LSY])|(?P<number>{_PLAIN})(?P<ki
 """A number as it stands in a tree, with Spark's suffix: L, S, Y for whole numbers, D, F, BD for all."""
 
 
+_MANY = 100
+"""A list of so many values becomes one leaf."""
+_PLAIN_TEXT = re.compile(r"[^'\\\x00-\x1f]*")
+_VALUE = re.compile(r"'((?:[^'\\]|\\.)*)'|(-?\d+)", re.DOTALL)
+_MOST_DIGITS = 18
+
+
+def many_values(node: exp.Expr | None) -> exp.Var | None:
+    """The values of a long list as they are written in SQL, all text or all whole numbers; None if it is not long."""
+    leaf = node.expressions[0] if isinstance(node, exp.In) and node.expressions else None
+    return leaf if isinstance(leaf, exp.Var) else None
+
+
+def whole_numbers_of(values: exp.Var) -> list[int] | None:
+    """The whole numbers of a long list; None if it is one of texts."""
+    return None if values.name.startswith("'") else [int(number) for number in values.name.split(",")]
+
+
+def texts_of(values: exp.Var) -> list[str] | None:
+    """The texts of a long list; None if it is one of numbers."""
+    if not values.name.startswith("'"):
+        return None
+    if "\\" not in values.name:
+        return [match[1] for match in _VALUE.finditer(values.name)]
+    tokens = Spark.Tokenizer(dialect="spark").tokenize(values.name)
+    return [token.text for token in tokens if token.token_type == TokenType.STRING]
+
+
 class Parser(SparkParser):
-    """Spark's parser, which keeps a plus."""
+    """Spark's parser, which keeps a plus, and long lists in one piece."""
+
+    def _parse_in(self, this: exp.Expr | None, alias: bool = False) -> exp.In:
+        values = self._many_values() if self._curr and self._curr.token_type == TokenType.L_PAREN else None
+        return exp.In(this=this, expressions=[values]) if values is not None else super()._parse_in(this, alias)
+
+    def _many_values(self) -> exp.Var | None:
+        """The values in the parentheses ahead, if they are many and plain; what is read is then behind these."""
+        tokens, index, written = self._tokens, self._index + 1, list[str]()
+        kind = None
+        while index + 1 < len(tokens):
+            sign = ""
+            if tokens[index].token_type == TokenType.DASH:
+                sign, index = "-", index + 1
+            token = tokens[index]
+            kind = kind or token.token_type
+            value = _plain(token) if token.token_type == kind else None
+            if value is None or (sign and kind == TokenType.STRING):
+                return None
+            written.append(sign + value)
+            following = tokens[index + 1].token_type if index + 1 < len(tokens) else None
+            if following == TokenType.R_PAREN:
+                if len(written) < _MANY:
+                    return None
+                self._advance(index + 2 - self._index)
+                return exp.Var(this=", ".join(written))
+            if following != TokenType.COMMA:
+                return None
+            index += 2
+        return None
 
     UNARY_PARSERS: ClassVar[dict[TokenType, Callable[..., Any]]] = {
         **SparkParser.UNARY_PARSERS,
@@ -43,6 +103,16 @@ def join_suffixes(tokens: list[Token]) -> list[Token]:
         joined.append(token)
         index += 1
     return joined
+
+
+def _plain(token: Token) -> str | None:
+    """A token as a value of a long list; None if it cannot be one."""
+    if token.token_type == TokenType.STRING:
+        plain = _PLAIN_TEXT.fullmatch(token.text)
+        return f"'{token.text}'" if plain else exp.Literal.string(token.text).sql("spark")
+    if token.token_type == TokenType.NUMBER and token.text.isdecimal() and len(token.text) <= _MOST_DIGITS:
+        return token.text
+    return None
 
 
 def read(sql: str) -> exp.Expr:

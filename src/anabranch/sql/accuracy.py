@@ -46,7 +46,7 @@ def take_accuracy(tokens: list[Token], text: str) -> tuple[list[Token], Accuracy
 
 def _is_accuracy(tokens: list[Token], index: int) -> bool:
     """A name cannot have a number behind it, nor can a WITH of Spark."""
-    if index == 0:
+    if index == 0 or word(tokens[index]) not in ("WITH", "WITHIN"):
         return False
     words = [word(token) for token in tokens[index : index + 3]]
     count = next((at for at, each in enumerate(tokens[index : index + 3]) if _is_number(each)), None)

@@ -42,6 +42,7 @@ class Clauses:
 
 _SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
 _BEFORE_A_NAME = BEFORE_AN_EXPRESSION | {"FROM", "JOIN", "AS", "ORDER BY", "DISTINCT"}
+_VALUES = (TokenType.NUMBER, TokenType.STRING, TokenType.COMMA)
 
 
 def take_clauses(tokens: list[Token], text: str) -> tuple[list[Token], Clauses]:
@@ -93,7 +94,9 @@ class _Taker:
         self.merges = any(is_merge(self.tokens, index) for index in range(len(self.tokens)))
         self.places = table_places(self.tokens)
         while cursor.peek() is not None:
-            if not self._take_clause(cursor) and not self._take_history(cursor):
+            if self.tokens[cursor.index].token_type in _VALUES:  # where no clause begins; there may be very many
+                self.kept.append(cursor.advance())
+            elif not self._take_clause(cursor) and not self._take_history(cursor):
                 self._follow(cursor)
                 self.kept.append(cursor.advance())
         sides = tuple(found.side() for found in self.sides)

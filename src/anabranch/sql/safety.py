@@ -17,7 +17,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from anabranch.errors import SqlError, did_you_mean
-from anabranch.expressions.reading import NUMBER
+from anabranch.expressions.reading import NUMBER, many_values
 from anabranch.sql.time_texts import check_time_texts
 from anabranch.sql.tokens import error_at, tokenize
 from anabranch.sql.tree import Select
@@ -119,7 +119,7 @@ def check_tree(select: Select, *, standing: bool) -> None:
 def _check_leaf(select: Select, node: exp.Expr) -> None:
     if isinstance(node, exp.Identifier) and "${" in node.name:
         raise select.error("NAME_NOT_ALLOWED", f'the name "{node.name}" cannot be used in a query', node)
-    if isinstance(node, exp.Var) and not _SIMPLE.fullmatch(node.name):
+    if isinstance(node, exp.Var) and many_values(node.parent) is not node and not _SIMPLE.fullmatch(node.name):
         raise select.error("SYNTAX_ERROR", f'"{node.name}" was not expected here', node)
     if isinstance(node, exp.Literal) and not node.is_string and not NUMBER.fullmatch(node.name):
         raise select.error("SYNTAX_ERROR", f'"{node.name}" is not a number', node)
