@@ -55,7 +55,8 @@ def expected(tmp_path: Path, upto: int) -> dict[str, pa.Table]:
 
 
 def newest(folder: Path) -> Path:
-    return max(folder.iterdir(), key=lambda path: int(path.name))
+    # Spark may have been stopped while it wrote one more, which is left under a temporary name.
+    return max((path for path in folder.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
 
 
 def lose_all(checkpoint: Path) -> None:

@@ -37,4 +37,5 @@ def test_answers_are_whole_after_checkpoints_were_lost(tmp_path: Path) -> None:
             table: pa.Table = query.table()
             assert table.column("id").to_pylist() == list(range(4000)), harm.__name__
             assert query.status == "running"
-            assert query.events()[-1]["event"] == "checkpoint_was_renewed"
+            # On a busy machine it may also have been started again.
+            assert "checkpoint_was_renewed" in [event["event"] for event in query.events()]
