@@ -18,19 +18,16 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.markup import escape
 
-from benchmarks import (
-    append,
-    archive,
-    archive_page,
-    merge,
-    merge_page,
-    pipeline,
-    window_join,
-    window_join_page,
-    windows,
-    windows_page,
-)
+from benchmarks import append, pipeline
+from benchmarks.archive import page as archive_page
+from benchmarks.archive import suite as archive
 from benchmarks.harness import Report, WrongAnswer, machine
+from benchmarks.merge import page as merge_page
+from benchmarks.merge import suite as merge
+from benchmarks.window_join import page as window_join_page
+from benchmarks.window_join import suite as window_join
+from benchmarks.windows import page as windows_page
+from benchmarks.windows import suite as windows
 
 
 class Benchmark(NamedTuple):

@@ -71,7 +71,7 @@ def run(sizes: Sizes) -> Report:
 
 def _throughput(db: Database, sizes: Sizes, root: Path, report: Report) -> None:
     packets = Packets(sizes.rows, min(APPEND_ROWS, sizes.batch_rows), sizes.event_seconds)
-    peer = SparkPeer(db.engine().session.spark.newSession(), root / "spark")
+    peer = SparkPeer(db.spark.newSession(), root / "spark")
     say(f"writing {sizes.rows:,} rows to a stream, and to Parquet for the peer")
     db.sql(CREATE.format(name="packets"))
     for table in packets.batches():

@@ -9,6 +9,7 @@ from typing import Any
 
 from anabranch.database import Database
 from anabranch.queries import Query
+from anabranch.spark.running import Running
 
 KEPT = "spark.sql.streaming.numRecentProgressUpdates"
 
@@ -32,13 +33,14 @@ class MicroBatch:
 
 def keep_progress(db: Database) -> None:
     """Let Spark remember the reports of a whole run instead of the last few."""
-    db.engine().session.spark.conf.set(KEPT, "100000")
+    db.spark.conf.set(KEPT, "100000")
 
 
 def progress_of(query: Query) -> list[MicroBatch]:
     """The micro-batches a running query has done since it was started in this process."""
-    assert query._running is not None
-    return micro_batches(query._running._query)
+    running = query._host._running
+    assert isinstance(running, Running)
+    return micro_batches(running._query)
 
 
 def micro_batches(streaming_query: Any) -> list[MicroBatch]:

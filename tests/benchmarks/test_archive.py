@@ -15,11 +15,15 @@ import pytest
 from pyarrow import parquet
 
 import anabranch as ab
-from benchmarks import archive, archive_inserts, archive_paper, archive_reads, archive_together
-from benchmarks.archive_cars import COMES, DAY, DAYS_BACK, EXIT, EXITS, HOUR, START, WITHIN, Traffic
-from benchmarks.archive_claims import claims
-from benchmarks.archive_coverage import Covered
-from benchmarks.archive_data import (
+from benchmarks.archive import inserts as archive_inserts
+from benchmarks.archive import paper as archive_paper
+from benchmarks.archive import reads as archive_reads
+from benchmarks.archive import suite as archive
+from benchmarks.archive import together as archive_together
+from benchmarks.archive.cars import COMES, DAY, DAYS_BACK, EXIT, EXITS, HOUR, START, WITHIN, Traffic
+from benchmarks.archive.claims import claims
+from benchmarks.archive.coverage import Covered
+from benchmarks.archive.data import (
     COLUMN,
     COPIED,
     HYBRIDS,
@@ -35,14 +39,14 @@ from benchmarks.archive_data import (
     question,
     reader_of,
 )
-from benchmarks.archive_inserts import Insert
-from benchmarks.archive_overload import Course, _Feeder, _judged
-from benchmarks.archive_page import write
-from benchmarks.archive_reads import FIRST, LAZY_REDUCTIONS, Read
-from benchmarks.archive_together import Cell
+from benchmarks.archive.inserts import Insert
+from benchmarks.archive.overload import Course, _Feeder, _judged
+from benchmarks.archive.page import write
+from benchmarks.archive.reads import FIRST, LAZY_REDUCTIONS, Read
+from benchmarks.archive.together import Cell
 from benchmarks.harness import Report, WrongAnswer
 from benchmarks.peers import job
-from benchmarks.window_join_peers import REQUIREMENTS
+from benchmarks.peers.environments import REQUIREMENTS
 
 from .tiny_archive import ARCHIVE
 
@@ -172,7 +176,7 @@ def test_the_lag_is_the_age_of_the_oldest_row_not_taken_in(monkeypatch: pytest.M
             return self.rows
 
     clock = [100.0]
-    monkeypatch.setattr("benchmarks.archive_overload.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("benchmarks.archive.overload.time.monotonic", lambda: clock[0])
     tables = (pa.table({"x": [day] * 7}) for day in itertools.count())
     feeder = _Feeder(Log(), tables, 1.0)  # type: ignore[arg-type]
     for _ in range(3):

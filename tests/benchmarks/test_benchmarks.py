@@ -12,10 +12,11 @@ import pytest
 from rich.console import Console
 
 from benchmarks import __main__ as command
-from benchmarks import append, pipeline, windows
+from benchmarks import append, pipeline
 from benchmarks.harness import Bar, Figure, Report, WrongAnswer, percentile
 from benchmarks.packets import START, WINDOW, Packets
 from benchmarks.pages import replaced
+from benchmarks.windows import suite as windows
 
 from .tiny_archive import ARCHIVE
 from .tiny_merge import MERGE

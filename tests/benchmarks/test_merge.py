@@ -13,23 +13,26 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from benchmarks import merge, merge_line, merge_paper, merge_wire
 from benchmarks.harness import Report, WrongAnswer
-from benchmarks.merge_claims import claims
-from benchmarks.merge_client import Asked, Took, merge_all
-from benchmarks.merge_data import PIECE, TOLERANCE, Disorder, MergeFeed, keys_of
-from benchmarks.merge_index import KEYS
-from benchmarks.merge_index import measure as measure_index
-from benchmarks.merge_kernel import match_percent, merge_files, merge_files_in_threads
-from benchmarks.merge_kernel import merge as merged_of
-from benchmarks.merge_page import write
-from benchmarks.merge_ranges import Files, RangeCell, here, merge_ranges
-from benchmarks.merge_servers import check_answer, expected
-from benchmarks.merge_spark import Timed
-from benchmarks.merge_tables import Cell, Point, figure_4, figure_5
+from benchmarks.merge import line as merge_line
+from benchmarks.merge import paper as merge_paper
+from benchmarks.merge import suite as merge
+from benchmarks.merge import wire as merge_wire
+from benchmarks.merge.claims import claims
+from benchmarks.merge.client import Asked, Took, merge_all
+from benchmarks.merge.data import PIECE, TOLERANCE, Disorder, MergeFeed, keys_of
+from benchmarks.merge.index import KEYS
+from benchmarks.merge.index import measure as measure_index
+from benchmarks.merge.kernel import match_percent, merge_files, merge_files_in_threads
+from benchmarks.merge.kernel import merge as merged_of
+from benchmarks.merge.page import write
+from benchmarks.merge.ranges import Files, RangeCell, here, merge_ranges
+from benchmarks.merge.servers import check_answer, expected
+from benchmarks.merge.spark import Timed
+from benchmarks.merge.tables import Cell, Point, figure_4, figure_5
 from benchmarks.peers import job
-from benchmarks.window_join_data import Answer, answer_of
-from benchmarks.window_join_peers import ENVIRONMENTS, REQUIREMENTS, Peers
+from benchmarks.peers.environments import ENVIRONMENTS, REQUIREMENTS, Peers
+from benchmarks.window_join.data import Answer, answer_of
 
 from .tiny_merge import MERGE
 

@@ -12,15 +12,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks import window_join, window_join_figure7, window_join_memory, window_join_oracle
 from benchmarks.harness import WrongAnswer
+from benchmarks.peers.environments import Missing, Peers, _environment, write_files
 from benchmarks.peers.job import Job, Said, sum_up
-from benchmarks.window_join_data import PIECE, START, Answer, Feed, answer_of, check_sql
-from benchmarks.window_join_figure7 import HOUR, JOINS, Claim, Curve, claims, merged, sales, serve
-from benchmarks.window_join_kernel import kernel_rows_per_second
-from benchmarks.window_join_page import write
-from benchmarks.window_join_peers import Missing, Peers, _environment, write_files
-from benchmarks.window_join_runs import all_pairs, join_sql
+from benchmarks.window_join import figure7 as window_join_figure7
+from benchmarks.window_join import memory as window_join_memory
+from benchmarks.window_join import oracle as window_join_oracle
+from benchmarks.window_join import suite as window_join
+from benchmarks.window_join.data import PIECE, START, Answer, Feed, answer_of, check_sql
+from benchmarks.window_join.figure7 import HOUR, JOINS, Claim, Curve, claims, merged, sales, serve
+from benchmarks.window_join.kernel import kernel_rows_per_second
+from benchmarks.window_join.page import write
+from benchmarks.window_join.runs import all_pairs, join_sql
 
 from .tiny_window_join import FIGURE7, MEMORY
 
@@ -178,7 +181,7 @@ def test_a_peer_that_is_not_there_is_missing_with_the_reason(own_python: Peers, 
 
 def test_an_environment_that_cannot_be_installed_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "wanted.txt").write_text("./there-is-no-such-folder\n")
-    monkeypatch.setattr("benchmarks.window_join_peers.REQUIREMENTS", tmp_path)
+    monkeypatch.setattr("benchmarks.peers.environments.REQUIREMENTS", tmp_path)
     found = _environment(tmp_path / "peers", "wanted.txt")
     assert isinstance(found, Missing)
     assert found.reason.startswith("could not install wanted.txt: ")

@@ -14,14 +14,17 @@ import pytest
 from anabranch.windows import SlidingWindow
 from anabranch.windows.ring import DirtyBitRing
 from benchmarks import __main__ as command
-from benchmarks import windows_bars, windows_figures, windows_page, windows_subjects
 from benchmarks.harness import Bar, Figure, Report, WrongAnswer
-from benchmarks.windows import FULL, Sizes, WindowsReport
-from benchmarks.windows_cells import Cell, Effort, Values, measure
-from benchmarks.windows_figures import GROUPED, GROWING, LARGE, MAINTAINED, PAIRS, RINGED, SCRATCH, Cells
-from benchmarks.windows_orderings import orderings, repetitions
-from benchmarks.windows_plots import panels
-from benchmarks.windows_subjects import Setting, Structure, counted, merged
+from benchmarks.windows import bars as windows_bars
+from benchmarks.windows import figures as windows_figures
+from benchmarks.windows import page as windows_page
+from benchmarks.windows import subjects as windows_subjects
+from benchmarks.windows.cells import Cell, Effort, Values, measure
+from benchmarks.windows.figures import GROUPED, GROWING, LARGE, MAINTAINED, PAIRS, RINGED, SCRATCH, Cells
+from benchmarks.windows.orderings import orderings, repetitions
+from benchmarks.windows.plots import panels
+from benchmarks.windows.subjects import Setting, Structure, counted, merged
+from benchmarks.windows.suite import FULL, Sizes, WindowsReport
 
 from .tiny_windows import BARS, FIGURES_SIZES, SPARK
 

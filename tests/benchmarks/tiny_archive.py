@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.archive import Sizes
-from benchmarks.archive_overload import OverloadSizes
+from benchmarks.archive.overload import OverloadSizes
+from benchmarks.archive.suite import Sizes
 
 ARCHIVE = Sizes(
     rows=60_000,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.merge import Sizes
+from benchmarks.merge.suite import Sizes
 
 MERGE = Sizes(
     rows=20_000,

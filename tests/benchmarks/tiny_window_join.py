@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks.window_join import Sizes
-from benchmarks.window_join_figure7 import FigureSizes
-from benchmarks.window_join_memory import MemorySizes
+from benchmarks.window_join.figure7 import FigureSizes
+from benchmarks.window_join.memory import MemorySizes
+from benchmarks.window_join.suite import Sizes
 
 FIGURE7 = FigureSizes(days=2, sales=600, items=60, rounds=1, capacity=1 << 14)
 MEMORY = MemorySizes(rows=400_000, rate=5000, window_seconds=4, keys=20_000, step=100_000)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from benchmarks.windows_bars import BarSizes
-from benchmarks.windows_cells import Effort
-from benchmarks.windows_figures import FigureSizes
-from benchmarks.windows_spark import SparkSizes
+from benchmarks.windows.bars import BarSizes
+from benchmarks.windows.cells import Effort
+from benchmarks.windows.figures import FigureSizes
+from benchmarks.windows.spark import SparkSizes
 
 FIGURES_SIZES = FigureSizes(
     window=1000, large_window=2000, basic_windows=(5, 20), distinct=(10, 100), effort=Effort(rounds=1, seconds=0)

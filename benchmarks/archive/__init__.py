@@ -1,0 +1,1 @@
+"""The figures of archives: layouts, bounds, overload."""
