@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.database import Database
+from anabranch.testing.processes import descendants, kill
 from tests import archive_chaos
-from tests.processes import descendants, kill
 
 ROWS = 500
 STEP_US = 2_000  # time between two rows

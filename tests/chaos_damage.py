@@ -82,13 +82,13 @@ def make(path: Path) -> None:
     fill(db, 9, 20)
     db.archive("kept").append()
     db.archives.close()
-    for writer in db._writers.values():  # killed: nothing was closed
+    for writer in db._writers.all():  # killed: nothing was closed
         assert writer._lock is not None
         writer._lock.release()
     for query in db.queries():
-        assert query._writer is not None
-        assert query._writer._lock is not None
-        query._writer._lock.release()
+        assert query._host._sink is not None
+        assert query._host._sink.writer._lock is not None
+        query._host._sink.writer._lock.release()
 
 
 def all_rows(db: SparklessDatabase, name: str) -> pa.Table:

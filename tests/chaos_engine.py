@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from anabranch.testing.processes import jvm, kill, planners
 from tests import chaos
-from tests.processes import jvm, kill, planners
 
 WHATS = ("jvm", "planner")
 

@@ -68,6 +68,12 @@ def test_version_is_the_same_everywhere() -> None:
     assert PROJECT["project"]["version"] == anabranch.__version__
 
 
+def test_changelog_has_a_dated_part_for_the_version_and_one_for_what_comes() -> None:
+    parts = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert parts[0] == "Unreleased"
+    assert re.fullmatch(rf"{re.escape(anabranch.__version__)} - \d{{4}}-\d\d-\d\d", parts[1])
+
+
 @pytest.mark.parametrize("module", modules(), ids=lambda p: str(p.relative_to(SOURCES)))
 def test_module_has_a_docstring(module: Path) -> None:
     assert ast.get_docstring(ast.parse(module.read_text()))

@@ -140,7 +140,7 @@ def test_silent_stream_that_another_process_writes_is_moved_on_there(tmp_path: P
         clock.advance(31)
         db.catch_up()
         assert query.table().num_rows == 0
-        writer._time.serve(writer._writers.values())  # its thread does so every second
+        writer._time.serve(writer._writers.all())  # its thread does so every second
         db.catch_up()
         assert query.table().column("n").to_pylist() == [1]
         waits = tmp_path / "db" / "streams" / "s" / "waits"

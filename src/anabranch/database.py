@@ -5,60 +5,51 @@ Spark is started when something first needs it. Appending and reading streams do
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
-import functools
 import os
-import tempfile
 import threading
-import time as _time
-import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from anabranch import statements as _run
+from anabranch import execution as _run
 from anabranch.archive.declaration import WINDOWED, ArchiveInfo
 from anabranch.archive.summaries.eager import eager_select
-from anabranch.catalog import Catalog, QueryInfo
+from anabranch.catalog import ARCHIVE, QUERY, STREAM, Catalog, ObjectName
 from anabranch.catalog.planning import plan_query
+from anabranch.catalog.writers import Writers
 from anabranch.clock import Clock, SystemClock
+from anabranch.connectors import connector_of
 from anabranch.dataspace.access import Access
-from anabranch.dataspace.opening import origin_of
-from anabranch.errors import AnabranchError, CatalogError, DataError, QueryError, StreamError
+from anabranch.engine.options import SourceOptions
+from anabranch.engine.protocol import Engine
+from anabranch.errors import CatalogError, DataError, QueryError, StreamError
 from anabranch.log import Storage, StreamReader, StreamWriter
-from anabranch.log.offset import MAX_TIME, Offset
-from anabranch.log.stream import DATASPACE, INFO, StreamInfo
-from anabranch.operators.base import Inputs, Operator
-from anabranch.operators.history_join import HistoryJoin
-from anabranch.operators.history_join_aggregate import HistoryJoinAggregate
-from anabranch.operators.landmark import Landmark
+from anabranch.log.offset import End
+from anabranch.log.stream import INFO, StreamInfo, rejects_storage
+from anabranch.objects import OBJECTS, dependences, sayings
+from anabranch.operators.base import Operator
 from anabranch.queries import Query
 from anabranch.queries.archiver import Archiver
 from anabranch.queries.archives import Archives
 from anabranch.queries.asking import summaries_name
 from anabranch.queries.check import Report, check_database
-from anabranch.queries.damaged import DamagedQuery
-from anabranch.queries.idle import IdleWatch
+from anabranch.queries.going_on import GoingOn
 from anabranch.queries.ingest import Ingest
+from anabranch.queries.questions import Questions
+from anabranch.queries.standing import StandingQueries, Surroundings
 from anabranch.queries.timekeeper import Timekeeper
 from anabranch.result import Result
 from anabranch.schema import TIME_TYPE
 from anabranch.settings import Settings
-from anabranch.spark.options import SourceOptions, ddl, frame_scratch
-from anabranch.spark.reducing import Reducing
-from anabranch.sql.columns import selects_all
-from anabranch.sql.parser import parse
-from anabranch.sql.plan import StandingPlan
-from anabranch.sql.statements import SelectOnce
+from anabranch.sql.reading.parser import parse
+from anabranch.sql.single import single_select
 from anabranch.sql.tree import Select
 
 if TYPE_CHECKING:
-    from anabranch.dataspace.opening import Reader
-    from anabranch.spark.engine import Engine
+    from anabranch.connectors.base import Reader
 
 _LOOK_SECONDS = 2.0
 """How often a process looks for queries that nobody runs any more."""
@@ -92,24 +83,31 @@ class Database:
         self._given_spark = spark
         self._engine: Engine | None = None
         self._engine_mutex = threading.Lock()
-        self._mutex = threading.RLock()
-        self._writers: dict[str, StreamWriter] = {}
-        self._queries: dict[str, Query] = {}
+        self._dropping = threading.RLock()
+        self._closing = threading.Lock()
+        self._closed = False
         self._ingests: list[Ingest] = []
-        self._histories: dict[str, tuple[int | None, Reader | None]] = {}
-        self.archives = Archives(self.catalog, self.settings, self._clock, self.run_here_or_in_spark, active=queries)
-        self._idle = IdleWatch(self.settings["idle_timeout_seconds"])
-        self._time = Timekeeper(self.catalog, self.settings, self._clock, self._known_query, self._open_writer)
-        self._closed = threading.Event()
-        self._wake = threading.Event()
-        threading.Thread(
-            target=_go_on, args=(weakref.ref(self), self._closed, self._wake), name="anabranch-time", daemon=True
-        ).start()
-        self._lost: set[str] = set()
-        self._look_again = _time.monotonic() + _LOOK_SECONDS
-        self._runs_queries = queries
+        self._writers = Writers(self.catalog, self.settings, self._clock)
+        self._questions = Questions(
+            self.catalog, self.settings, self.engine, claims_time=isinstance(self._clock, SystemClock)
+        )
+        self.archives = Archives(self.catalog, self.settings, self._clock, self._questions.ask, active=queries)
+        self._time = Timekeeper(self.catalog, self.settings, self._clock, self._query_of, self._writers.known)
+        self._going_on = GoingOn(self.catalog, self.settings, self._clock, self._writers, self._time)
+        self._queries = StandingQueries(
+            Surroundings(
+                self.catalog,
+                self.settings,
+                self._clock,
+                self.engine,
+                self._time,
+                self._going_on.wake,
+                self.archives.wanted,
+            )
+        )
+        self._going_on.start(self._queries, take_over=queries)
         if queries:
-            self._resume()
+            self._queries.resume()
 
     def __enter__(self) -> Database:
         return self
@@ -130,23 +128,15 @@ class Database:
             self._check()
             if self._engine is None:
                 # Importing pyspark takes a second; commands that only touch the log do without.
-                from anabranch.spark.answers import Answers
-                from anabranch.spark.engine import Engine
-                from anabranch.spark.session import Session
+                from anabranch.spark.opening import open_engine
 
-                warm_up = bool(self.settings["warm_up"])
-                session = Session(self.settings, self._spark_log(), self._given_spark, warm_up=warm_up)
-                limits = (self.settings["answer_bytes"], self.settings["inline_bytes"])
-                self._engine = Engine(session, Answers(self._storage.child("answers"), *limits))
+                self._engine = open_engine(self._storage, self.settings, self._given_spark)
             return self._engine
 
-    def _spark_log(self) -> str | None:
-        """Where Spark says what it has to say: beside the data, or where nothing can be written there, elsewhere."""
-        if not self._storage.is_local:
-            return None
-        if os.access(self._storage.path, os.W_OK):
-            return os.path.join(self._storage.path, "spark.log")
-        return os.path.join(tempfile.gettempdir(), f"anabranch-{os.getuid()}-spark.log")
+    @property
+    def spark(self) -> Any:
+        """The Spark session under this database, started when first asked for: for PySpark programs."""
+        return self.engine().spark
 
     # -- streams -------------------------------------------------------------------------------
 
@@ -160,22 +150,8 @@ class Database:
 
     def writer(self, stream: str) -> StreamWriter:
         """The one writer of a stream in this process, taken on first use and kept until `close`."""
-        with self._mutex:
-            self._check()
-            key = stream.lower()
-            if key not in self._writers:
-                info = self.catalog.stream(stream)
-                if info.origin != "append":
-                    filler = "a data server" if info.origin == DATASPACE else info.origin
-                    raise CatalogError(
-                        "STREAM_IS_AN_ANSWER",
-                        f'stream "{info.name}" is filled by {filler}, rows cannot be appended to it',
-                    )
-                self._writers[key] = StreamWriter(self.catalog.stream_storage(stream), self.settings, self._clock)
-            return self._writers[key]
-
-    def _open_writer(self, stream: str) -> StreamWriter | None:
-        return self._writers.get(stream.lower())
+        self._check()
+        return self._writers.of(stream)
 
     def flush(self, stream: str) -> int:
         """Release the rows a stream holds back for its skew; later older ones are rejected."""
@@ -196,30 +172,11 @@ class Database:
             )
         self.writer(stream).advance(time)
 
-    def _keep_time(self, at_most: float = 0.0) -> float:
-        """Let time go on where this process's queries wait for it; gives the seconds until it may again, if fewer."""
-        running = [query for query in list(self._queries.values()) if query.runs_here]
-        again = self._time.keep(running)
-        if again is None:
-            return at_most
-        return min(max((again - self._clock.now_us()) / 1e6, 0.0), at_most)
-
-    def _move_silent_streams(self) -> None:
-        """Heartbeats for streams that are silent while those they are joined with go on (idle_timeout_seconds)."""
-        if not self.settings["idle_timeout_seconds"]:
-            return
-        groups = [query.inputs for query in list(self._queries.values()) if len(query.inputs) > 1]
-        names = {name for group in groups for name in group}
-        ends = {name: self.reader(name).end() for name in names}
-        for name, reached in self._idle.silent(ends, groups, _time.monotonic()).items():
-            if self.catalog.stream(name).origin == "append":  # answers are moved on by their query
-                _quietly(functools.partial(self.writer(name).advance, reached))
-
     def reader(self, stream: str) -> Reader:
         """A reader of a stream with its archives, of a query's answers, or of `<stream>.rejects`."""
         info = self.catalog.stream(stream)
         reader = self.catalog.open_stream(stream, history=True)
-        if info.origin != DATASPACE:  # a server may be away
+        if connector_of(info).logged:  # a server may be away
             reader.refresh()
         return reader
 
@@ -234,7 +191,7 @@ class Database:
         reader = self.reader(stream)
         at = reader.end().row if start is None else start
         for table in reader.tail(at, follow=True):
-            if self._closed.is_set():
+            if self._going_on.is_closed:
                 return
             yield from (b for b in table.to_batches() if b.num_rows)
 
@@ -244,19 +201,21 @@ class Database:
 
     def add_column(self, stream: str, column: str, type: str) -> None:
         """Give a stream one more column of a SQL type; rows that are there have NULL in it, archived ones too."""
-        with self._mutex:
-            info = self.catalog.stream(stream)
-            for query in self.queries():
-                reads = info.name.lower() in {name.lower() for name in query.inputs}
-                if reads and selects_all(_single_select(query.sql)):
-                    raise CatalogError(
-                        "STREAM_IS_USED",
-                        f'query "{query.name}" answers with all columns of "{info.name}", which would change it',
-                        hint=f"DROP QUERY {query.name} first, and name the columns it wants",
-                    )
-            self.writer(stream).close(release=False)
-            self._writers.pop(info.name.lower(), None)
-            self.catalog.add_column(info.name, column, type)
+        info = self.catalog.stream(stream)
+        for reader in dependences.readers_of(self, ObjectName(STREAM, info.name)):
+            if reader.kind == QUERY and self.get_query(reader.name).answers_all_columns:
+                raise CatalogError(
+                    "STREAM_IS_USED",
+                    f'query "{reader.name}" answers with all columns of "{info.name}", which would change it',
+                    hint=f"DROP QUERY {reader.name} first, and name the columns it wants",
+                )
+        self.writer(stream)
+        self.let_go(info.name)
+        self.catalog.add_column(info.name, column, type)
+
+    def let_go(self, stream: str) -> None:
+        """Close the writer of a stream, if this process has it: another process may write it then."""
+        self._writers.let_go(stream)
 
     # -- archives --------------------------------------------------------------------------------
 
@@ -280,7 +239,8 @@ class Database:
             assert info.every is not None
             select = eager_select(info.stream, self.catalog.schema(info.stream), info.every, info.group_by, info.values)
             try:
-                self.create_query(summaries_name(info), _single_select(select), "archive")
+                owner = ObjectName(ARCHIVE, info.name, info.stream)
+                self.create_query(summaries_name(info), single_select(select), ARCHIVE, owner)
             except BaseException:
                 self.archives.drop(info.stream, info.name)
                 raise
@@ -289,22 +249,8 @@ class Database:
     def drop_archive(self, stream: str, name: str | None = None) -> ArchiveInfo:
         """End an archive and delete all its rows; those that are still in the log stay."""
         info = self.archives.find(stream, name)
-        others = [each for each in self.archives.infos(stream) if each.layout != WINDOWED and each.name != info.name]
-        if info.layout != WINDOWED and not others:
-            for query in self.queries():
-                if query.reads_history and info.stream.lower() in {each.lower() for each in query.inputs}:
-                    raise CatalogError(
-                        "STREAM_IS_USED",
-                        f'the archive "{info.name}" of "{info.stream}" is read by query "{query.name}"',
-                        hint=f"DROP QUERY {query.name} first",
-                    )
-        return self._drop_archive(info)
-
-    def _drop_archive(self, info: ArchiveInfo) -> ArchiveInfo:
-        if info.layout == WINDOWED:
-            with contextlib.suppress(CatalogError):
-                self._drop_query(summaries_name(info))
-        return self.archives.drop(info.stream, info.name)
+        self.drop(ObjectName(ARCHIVE, info.name, info.stream))
+        return info
 
     def archive(self, stream: str, name: str | None = None) -> Archiver:
         """An archive, to have waiting rows moved now (`append`), to have it vacuumed, or to look at it."""
@@ -337,7 +283,7 @@ class Database:
         """Run one or several statements; gives the result of the last one."""
         self._check()
         result = Result(message="nothing to do")
-        for statement in parse(text):
+        for statement in parse(text, sayings()):
             result = _run.execute(self, statement)
         return result
 
@@ -346,170 +292,45 @@ class Database:
 
         Under the name of a query that exists, the same SELECT gives that query back.
         """
-        tree = _single_select(select)
-        if name is None:
-            taken = {q.name.lower() for q in self.catalog.queries()} | {s.name.lower() for s in self.streams()}
-            name = next(n for i in range(1, 1_000_000) if (n := f"q{i}") not in taken)
-        else:
-            known = next((q for q in self.catalog.queries() if q.name.lower() == name.lower()), None)
-            if known is not None:
-                if " ".join(known.sql.split()) != " ".join(tree.source.split()):
-                    raise CatalogError(
-                        "NAME_EXISTS",
-                        f'query "{known.name}" exists with another SELECT',
-                        hint="choose another name, or DROP QUERY it first",
-                    )
-                query = self.get_query(known.name)
-                if query.status in ("stopped", "failed", "lost"):
-                    query.start()
-                return query
-        return self.create_query(name, tree)
+        return self._queries.ask(single_select(select), name)
 
-    def create_query(self, name: str, select: Select, kind: str = "query") -> Query:
-        """Make and start a standing query from a parsed SELECT."""
-        plan = plan_query(select, self.catalog)
-        joined = plan.operator.join if isinstance(plan.operator, HistoryJoinAggregate) else plan.operator
-        if isinstance(joined, HistoryJoin):
-            self.archives.wanted(joined.history)
-        live_from = plan.operator.live_from if isinstance(plan.operator, Landmark) else None
-        info = QueryInfo(name, select.source, running=True, kind=kind, live_from=live_from)
-        query = self._make(info, plan)
-        answers = query.answers()
-        with self._mutex:
-            self.catalog.create_query(info, answers)
-            self._queries[name.lower()] = query
-        try:
-            query.prepare()
-            query.start()
-        except BaseException:
-            self._drop_query(name)
-            raise
-        return query
+    def create_query(self, name: str, select: Select, kind: str = QUERY, owner: ObjectName | None = None) -> Query:
+        """Make and start a standing query from a parsed SELECT; `owner` is what it is a part of."""
+        return self._queries.create(name, select, kind, owner)
 
     def get_query(self, name: str) -> Query:
         """The handle of a query that exists."""
-        with self._mutex:
-            key = name.lower()
-            info = self.catalog.query(name)
-            known = self._queries.get(key)
-            if known is None or known.id != info.id:  # another process may have dropped it and made one anew
-                try:
-                    if info.is_damaged:
-                        raise info.damage()
-                    plan = plan_query(_single_select(info.sql), self.catalog, info.live_from)
-                except AnabranchError as problem:  # the others go on, and it says why it does not
-                    return DamagedQuery(info, self.catalog, problem)
-                self._queries[key] = self._make(info, plan)
-            return self._queries[key]
+        return self._queries.get(name)
 
     def queries(self) -> list[Query]:
         """All standing queries, whoever runs them."""
-        return [self.get_query(info.name) for info in self.catalog.queries()]
+        return self._queries.all()
 
-    def _make(self, info: QueryInfo, plan: StandingPlan) -> Query:
-        return Query(
-            info,
-            plan,
-            self.catalog,
-            self.engine,
-            self.settings,
-            self._clock,
-            self._upstream,
-            self._time,
-            self._wake.set,
-        )
-
-    def _upstream(self, stream: str) -> Query | None:
-        with contextlib.suppress(CatalogError):
-            return self.get_query(stream)
-        return None
-
-    def _known_query(self, name: str) -> Query | None:
-        return self._queries.get(name.lower()) or self._upstream(name)
+    def _query_of(self, stream: str) -> Query | None:
+        return self._queries.known_or_find(stream)
 
     def drop_query(self, name: str) -> None:
         """End a query and remove all it has."""
-        info = self.catalog.query(name)
-        if info.kind == "archive":
-            stream, _, archive = info.name.partition(".")
-            raise CatalogError(
-                "STREAM_IS_USED",
-                f'query "{info.name}" fills an archive',
-                hint=f"DROP ARCHIVE {archive} ON {stream}",
-            )
-        self._drop_query(name)
-
-    def _drop_query(self, name: str) -> None:
-        with self._mutex:
-            info = self.catalog.query(name)
-            self._refuse_if_read(info.name)
-            self.get_query(name).drop()
-            self._queries.pop(name.lower(), None)
+        self.drop(OBJECTS[QUERY].find(self, name))
 
     def drop_stream(self, name: str) -> None:
-        with self._mutex:
-            info = self.catalog.stream(name)
-            if any(q.name.lower() == name.lower() for q in self.catalog.queries()):
-                return self.drop_query(name)
-            if info.origin == "rejects":
-                raise CatalogError("STREAM_IS_AN_ANSWER", f'"{name}" belongs to its stream, drop that')
-            summaries = {summaries_name(each).lower() for each in self.archives.infos(info.name)}
-            self._refuse_if_read(info.name, but=summaries)
-            if info.origin == "append":
-                self.writer(name).close(release=False)
-                self._writers.pop(name.lower(), None)
-            for archive in self.archives.infos(info.name):
-                self._drop_archive(archive)
-            self.catalog.drop_stream(name)
-        return None
+        """Remove a stream and all it holds; if it is the answer of a query, that."""
+        self.drop(OBJECTS[STREAM].find(self, name))
 
-    def _refuse_if_read(self, stream: str, but: Collection[str] = ()) -> None:
-        readers = [
-            q.name
-            for q in self.queries()
-            if stream.lower() in {i.lower() for i in q.inputs} and q.name != stream and q.name.lower() not in but
-        ]
-        if readers:
-            raise CatalogError(
-                "STREAM_IS_USED",
-                f'"{stream}" is read by query "{readers[0]}"',
-                hint=f"DROP QUERY {readers[0]} first",
-            )
+    def drop(self, which: ObjectName) -> None:
+        """Remove an object of the catalog and all that goes with it, unless others read it."""
+        with self._dropping:  # one at a time: whether one may go depends on what else is there
+            dependences.drop(self, which)
 
-    def _resume(self) -> None:
-        """Go on with the queries that were running when the database was last closed or killed."""
-        for info in self.catalog.queries():
-            if info.running:
-                with contextlib.suppress(
-                    AnabranchError
-                ):  # another runs it, or it has failed and says why: the rest opens
-                    self.get_query(info.name).start_soon()
-
-    def _take_over(self) -> None:
-        """Run queries whose process has ended. Whoever takes the lock first has them.
-
-        Only those that were lost at the last look, too: others are being stopped, made or started at this moment.
-        """
-        began = _time.monotonic()
-        if not self._runs_queries or began < self._look_again:
-            return
-        lost = {info.name for info in self.catalog.queries() if info.running and self._is_lost(info.name)}
-        for name in lost & self._lost:
-            _quietly(self.get_query(name).start_soon)
-        self._lost = lost
-        now = _time.monotonic()
-        self._look_again = now + max(_LOOK_SECONDS, 20 * (now - began))
-
-    def _is_lost(self, name: str) -> bool:
-        with contextlib.suppress(CatalogError):  # it may have been dropped
-            return self.get_query(name).status == "lost"
-        return False
+    def remove_query(self, name: str) -> None:
+        """End a query and remove all it has, whoever reads it."""
+        self._queries.remove(name)
 
     # -- Spark programs --------------------------------------------------------------------------
 
     def dataframe(self, select: str) -> Any:
         """A SELECT as a Spark DataFrame, for PySpark programs: streaming; about an ARCHIVE, of what there is."""
-        tree = _single_select(select)
+        tree = single_select(select)
         if _run.is_about_archives(tree):
             return _run.archive_frame(self, tree)
         plan = plan_query(tree, self.catalog)
@@ -533,56 +354,18 @@ class Database:
 
         `ended`: read once, they count as ended, so that nothing waits for rows to come.
         """
-        storages = {n: self.catalog.stream_storage(n) for n in operator.inputs}
-        readers = {n: self.catalog.open_stream(n, history=True) for n in storages}
-        return SourceOptions(
-            operator=operator.to_json(),
-            streams={n: s.address for n, s in storages.items()},
-            spark_schema=ddl(operator.schema(Inputs(readers))),
-            parallelism=self.settings["parallelism"] or self.engine().parallelism,
-            batch_rows=self.settings["batch_rows"],
-            poll_ms=self.settings["poll_ms"],
-            window_memory_bytes=self.settings["window_memory_bytes"],
-            scratch=None if ended else frame_scratch(self.catalog, operator),
-            claims_time=isinstance(self._clock, SystemClock),
-            ends={n: list(self._end_of(operator, r, ended)) for n, r in readers.items()},
-            access=self.catalog.access,
-        )
+        return self._questions.options(operator, ended=ended)
 
     def history(self, stream: str) -> Reader:
         """A reader of a stream's whole life, kept from question to question: opening Delta tables takes time."""
-        storage = self.catalog.stream_storage(stream)
-        with self._mutex:
-            made, reader = self._histories.get(stream.lower(), (None, None))
-            if reader is None or made != storage.made(INFO):
-                made, reader = storage.made(INFO), self.catalog.open_stream(stream, history=True)
-                self._histories[stream.lower()] = (made, reader)
-            reader.refresh()
-            return reader
-
-    @staticmethod
-    def _end_of(operator: Operator, reader: Reader, ended: bool) -> Offset:
-        """Up to where a stream is read once, and how much of its history."""
-        end = reader.end()._replace(time=MAX_TIME) if ended else reader.end()
-        return end._replace(keep=Reducing(operator).keep(Offset(), end)) if operator.reads_in_part else end
+        return self._questions.history(stream)
 
     def run_here_or_in_spark(self, operator: Operator, seconds: float = 0.0) -> pa.Table:
         """All rows of an operator that is asked once: by Spark's tasks if there is much to read, else here.
 
         Spark may take so many seconds; 0 is for ever.
         """
-        readers = {name: self.history(name) for name in operator.inputs}
-        inputs = Inputs(readers, window_memory=self.settings["window_memory_bytes"])
-        end = {name: reader.end() for name, reader in readers.items()}
-        size = operator.bytes_to_read(end, inputs)
-        if size > self.settings["archive_local_bytes"]:
-            engine = self.engine()
-            return engine.ask(lambda: engine.collect(engine.read_once(self.source_options(operator)), size), seconds)
-        start = {name: Offset(reader.first_row()) for name, reader in readers.items()}
-        tasks = operator.plan(start, end, inputs, _HERE)
-        with ThreadPoolExecutor(_HERE) as pool:  # Arrow and the kernels leave the interpreter's lock alone
-            batches = [b for part in pool.map(lambda task: list(operator.run(task, inputs)), tasks) for b in part]
-        return pa.Table.from_batches(batches, operator.schema(inputs))
+        return self._questions.ask(operator, seconds)
 
     # -- looking at it ---------------------------------------------------------------------------
 
@@ -599,22 +382,24 @@ class Database:
         for info in self.streams():
             reader = self.reader(info.name)
             storage = self.catalog.stream_storage(info.name)
-            found = self.catalog.end_of(info.name) if info.origin == DATASPACE else reader.end()
-            end = found or Offset()
-            rejects = storage.child("rejects")
+            connector = connector_of(info)
+            found = reader.end() if connector.logged else self.catalog.end_of(info.name)
+            end = found or End()
+            rejects = rejects_storage(storage)
             streams.append(
                 {
                     "name": info.name,
-                    "origin": origin_of(info) + (" (away)" if found is None else ""),
+                    "kind": info.origin,
+                    "origin": connector.filled_by(info) + (" (away)" if found is None else ""),
                     "rows": end.row,
                     "bytes": reader.size(),
                     "newest_us": end.time if end.row else None,
                     "ahead_us": self.catalog.ahead_of_clock(info),
-                    "rejects": StreamReader(rejects).end().row if rejects.exists("stream.json") else 0,
+                    "rejects": StreamReader(rejects).end().row if rejects.exists(INFO) else 0,
                 }
             )
         for name in self.catalog.damaged_streams():
-            nothing = {"rows": 0, "bytes": 0, "newest_us": None, "rejects": 0}
+            nothing = {"rows": 0, "bytes": 0, "newest_us": None, "ahead_us": 0, "rejects": 0}
             streams.append({"name": name, "origin": "damaged: its declaration cannot be read", **nothing})
         return streams
 
@@ -627,67 +412,22 @@ class Database:
         """
         if self._engine is not None:
             self._engine.interrupt()
-        # Its thread may be reading history, for which it needs the mutex.
         self.archives.close()
-        with self._mutex:
-            if self._closed.is_set():
+        with self._closing:
+            if self._closed:
                 return
+            self._going_on.close()
             for ingest in self._ingests:
                 ingest.stop()
-            self._histories.clear()
-            _all_at_once([query.halt for query in self._queries.values()])
-            for writer in self._writers.values():
-                writer.close()
-            self._closed.set()
-            self._wake.set()
-            if self._engine is not None:
-                self._engine.close()
-                self._engine = None
+            self._questions.forget()
+            self._queries.close()
+            self._writers.close()
+            with self._engine_mutex:
+                self._closed = True
+                if self._engine is not None:
+                    self._engine.close()
+                    self._engine = None
 
     def _check(self) -> None:
-        if self._closed.is_set():
+        if self._closed:
             raise QueryError("DATABASE_IS_CLOSED", f"the database {self.path} is closed")
-
-
-def _single_select(text: str) -> Select:
-    statements = parse(text)
-    if len(statements) != 1 or not isinstance(statements[0], SelectOnce):
-        raise QueryError("SELECT_WANTED", "a standing query is one SELECT", hint="run other statements with db.sql()")
-    return statements[0].select
-
-
-def _go_on(reference: weakref.ref[Database], closed: threading.Event, wake: threading.Event) -> None:
-    """What happens by itself as time goes on, until the database is closed."""
-    looked = _time.monotonic()
-    while not closed.wait(_TOGETHER):  # micro-batches that end together are looked at together
-        database = reference()
-        if database is None:
-            return
-        wake.clear()
-        pause = _EVERY
-        with contextlib.suppress(Exception):  # it may be tried again, and must not end the thread
-            pause = database._keep_time(_EVERY)
-        if _time.monotonic() - looked >= _EVERY:
-            looked = _time.monotonic()
-            for writer in list(database._writers.values()):
-                _quietly(writer.release_if_idle)
-            _quietly(functools.partial(database._time.serve, list(database._writers.values())))
-            _quietly(database._move_silent_streams)
-            _quietly(database._take_over)
-        del database
-        wake.wait(pause)
-
-
-def _all_at_once(actions: Sequence[Callable[[], Any]]) -> None:
-    """Each in a thread of its own: many queries stop as fast as the slowest of them."""
-    threads = [threading.Thread(target=_quietly, args=(action,), daemon=True) for action in actions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-def _quietly(action: Callable[[], Any]) -> None:
-    """Background work that may be tried again later and must not end a thread loudly."""
-    with contextlib.suppress(Exception):
-        action()

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anabranch.archive.estimation.estimates import Estimates, Sums, estimates, sums_of
+from anabranch.archive.estimation.estimates import Drawn, Estimates, Sums, estimates, sums_of
 from anabranch.archive.facts import ANYTHING, Facts, facts_of
 from anabranch.kernels.sampling import kept, lots_between
 
@@ -130,15 +130,11 @@ def sample_of(all_rows: Population, fraction: float, seed: int, known: Facts | N
     chosen = pa.array(all_rows.chosen[taken])
     return sums_of(
         sample,
-        0,
-        rows,
-        fraction,
+        Drawn(0, rows, fraction, far=far[taken], ranges=[ANYTHING if known is None else known.ranges["x"]] * 3),
         groups,
         [None, values, values],
         chosen,
-        functions=FUNCTIONS,
-        far=far[taken],
-        ranges=[ANYTHING if known is None else known.ranges["x"]] * 3,
+        FUNCTIONS,
     )
 
 

@@ -14,7 +14,7 @@ from anabranch.clock import SystemClock
 from anabranch.kernels.sampling import kept, key_lots, lots_between
 from anabranch.log import Storage, StreamWriter, retention
 from anabranch.log.stream import StreamInfo
-from anabranch.operators.archive_write import WRITTEN, ArchiveWrite
+from anabranch.operators.archive.write import WRITTEN, ArchiveWrite
 from anabranch.operators.base import Inputs
 from anabranch.queries.archiver import Archiver
 from anabranch.schema import StreamSchema

@@ -16,7 +16,7 @@ from anabranch.archive.facts import ANYTHING, NOTHING, Range, facts_of
 from anabranch.archive.files import RunFile
 from anabranch.archive.layouts import PRIMARY
 from anabranch.expressions.ranges import range_of
-from anabranch.operators.archive_aggregate import ArchiveAggregate
+from anabranch.operators.archive.aggregate import ArchiveAggregate
 from anabranch.operators.base import Inputs, Offset
 from tests.archive.life import LAYOUTS, Life
 

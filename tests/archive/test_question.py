@@ -12,8 +12,8 @@ import pytest
 
 from anabranch.archive.estimation.sums import Sums
 from anabranch.archive.reducers import Spec
-from anabranch.operators.archive_aggregate import ArchiveAggregate
-from anabranch.operators.archive_question import Answer, answer
+from anabranch.operators.archive.aggregate import ArchiveAggregate
+from anabranch.operators.archive.question import Answer, answer
 from anabranch.operators.base import Inputs
 from anabranch.schema import StreamSchema
 from anabranch.testing import MemoryLog

@@ -15,7 +15,7 @@ from anabranch.archive.summaries.lazy import LazySummaries
 from anabranch.archive.summaries.questions import SummaryQuestion, answers, question_by_summaries, why_not
 from anabranch.archive.summaries.reads import Summarised, summaries_for
 from anabranch.archive.summaries.rollups import Shape, combine, summarise
-from anabranch.log.offset import MIN_TIME, Offset
+from anabranch.log.offset import MIN_TIME, End
 from anabranch.log.storage import Storage
 from anabranch.testing.memory_log import MemoryLog
 
@@ -129,7 +129,7 @@ class Case:
         self.store = LazySummaries(self.storage, SCHEMA.arrow)
 
     def ask(
-        self, shape: Shape, since: int | None = None, until: int | None = None, end: Offset | None = None, **more: Any
+        self, shape: Shape, since: int | None = None, until: int | None = None, end: End | None = None, **more: Any
     ) -> Summarised:
         """The summaries, which are checked, and what was read for them, which is counted."""
         reader, end = Counting(self.log, self.first), end or self.log.offset()
@@ -182,11 +182,11 @@ def test_window_is_kept_only_when_the_time_of_the_stream_has_passed_it(tmp_path:
     case = Case(tmp_path, rows)
     times = rows.column("ts").cast(pa.int64()).to_numpy()
     border = int(np.searchsorted(times, 200))
-    case.ask(SHAPE, end=Offset(border, 199))
+    case.ask(SHAPE, end=End(border, 199))
     assert case.store.covered(SHAPE) == [(-300, 100)]
-    case.ask(SHAPE, end=Offset(border, 200))
+    case.ask(SHAPE, end=End(border, 200))
     assert case.store.covered(SHAPE) == [(-300, 200)]
-    case.ask(SHAPE, end=Offset(border, 450))
+    case.ask(SHAPE, end=End(border, 450))
     assert case.store.covered(SHAPE) == [(-300, 400)], "empty windows are known to be empty, by a heartbeat"
 
 
@@ -203,8 +203,8 @@ def test_stream_that_grows_is_read_from_where_it_was(tmp_path: Path) -> None:
 
 def test_stream_without_rows_has_no_summaries(tmp_path: Path) -> None:
     case = Case(tmp_path, SCHEMA.arrow.empty_table())
-    assert case.ask(SHAPE, end=Offset(0, MIN_TIME)).fraction == 1
-    assert case.ask(SHAPE, 0, 1000, end=Offset(0, 5000)).table.num_rows == 0
+    assert case.ask(SHAPE, end=End(0, MIN_TIME)).fraction == 1
+    assert case.ask(SHAPE, 0, 1000, end=End(0, 5000)).table.num_rows == 0
     case = Case(tmp_path, some_rows(13, 100))
     assert case.ask(SHAPE, 5000, 6000).table.num_rows == 0
     assert case.ask(SHAPE, 50, 50).rows_read == 0

@@ -14,14 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from anabranch.archive.estimation.estimates import Sums, estimates, sums_of
+from anabranch.archive.estimation.estimates import Drawn, Sums, estimates, sums_of
 from anabranch.archive.reduction import Reducer, Seen
 from anabranch.errors import QueryError
 from anabranch.kernels.hashing import hashes
 from anabranch.kernels.sampling import kept, key_lots, lots_between
-from anabranch.operators import archive_pieces, operator_from_json
-from anabranch.operators.archive_aggregate import ArchiveAggregate
-from anabranch.operators.archive_scan import ArchiveScan
+from anabranch.operators import operator_from_json
+from anabranch.operators.archive import pieces as archive_pieces
+from anabranch.operators.archive.aggregate import ArchiveAggregate
+from anabranch.operators.archive.scan import ArchiveScan
 from anabranch.operators.base import Inputs, Offset, Operator, Piece
 from anabranch.schema import StreamSchema
 from anabranch.testing import MemoryLog
@@ -277,11 +278,20 @@ def test_every_layout_gives_the_same_rows_and_sums(name: str, tmp_path: Path) ->
             aside = reader.only(name).aside(low, high, ["v", "k", "d"], kept_part, by)
             assert not aside.rows.num_rows  # these rows are all alike, see test_facts for others
             wanted = sums_of(
-                sample, low, high, kept_part, [sample.column("k")], [None, sample.column("v"), sample.column("v")],
-                pc.greater(sample.column("d"), 0.0), functions=["count", "sum", "avg"],
-                by=None if by is None else hashes(sample.column("k")), complete=by is not None and keep < 1,
-                ranges=[aside.ranges[column] for column in ("v", "v", "v")],
-            )  # fmt: skip
+                sample,
+                Drawn(
+                    low,
+                    high,
+                    kept_part,
+                    by=None if by is None else hashes(sample.column("k")),
+                    complete=by is not None and keep < 1,
+                    ranges=[aside.ranges[column] for column in ("v", "v", "v")],
+                ),
+                [sample.column("k")],
+                [None, sample.column("v"), sample.column("v")],
+                pc.greater(sample.column("d"), 0.0),
+                ["count", "sum", "avg"],
+            )
             functions = ["count", "sum", "avg"]
             assert estimates(found, functions).columns == estimates(wanted, functions).columns
     first = Sums.from_table(run(replace(sums, keep=0.1), reader, 2, life.end))

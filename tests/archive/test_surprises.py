@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import anabranch as ab
-from anabranch.log.offset import Offset
 from anabranch.operators.base import Inputs
-from anabranch.operators.history_join import HistoryJoin
+from anabranch.operators.history.join import HistoryJoin
+from anabranch.operators.offset import Offset
 from anabranch.testing.sparkless import SparklessDatabase
 
 BASE = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)

@@ -147,7 +147,7 @@ def test_speeds_are_rows_over_time_and_leave_answers_out() -> None:
     speeds = Speeds()
 
     def look(rows: int, now: float) -> list[dict[str, object]]:
-        streams = [{"name": "s", "rows": rows}, {"name": "q", "rows": rows, "origin": "query q"}]
+        streams = [{"name": "s", "rows": rows}, {"name": "q", "rows": rows, "kind": "query"}]
         return speeds.added_to({"streams": streams, "queries": []}, now)["streams"]
 
     assert look(0, 10.0) == [{"name": "s", "rows": 0}]

@@ -8,8 +8,8 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from anabranch.cli.completion import FUNCTIONS, KEYWORDS, Names, SqlCompleter, candidates, quoted
-from anabranch.sql.safety import OWN_AGGREGATES, OWN_FUNCTIONS, functions
+from anabranch.cli.completion import KEYWORDS, Names, SqlCompleter, candidates, quoted
+from anabranch.functions import function_names
 from anabranch.sql.statements import STATEMENTS, Syntax
 
 NAMES = Names(
@@ -42,6 +42,11 @@ def offered(text: str) -> list[str]:
         ("SELECT coun| FROM packets", "count"),
         ("CREATE CONTIN|", "CONTINUOUS QUERY"),
         ("SELECT * FROM odd|", "`odd name`"),
+        ("CREATE STREAM s FROM |", "dataspace"),
+        ("CREATE STREAM s FROM dataspace OPTIONS (|", "url"),
+        ("CREATE STREAM s FROM dataspace OPTIONS (url 'grpc://a', t|", "token"),
+        ("CREATE STREAM s (a INT) OPTIONS (segment_a|", "segment_age_seconds"),
+        ("CREATE STREAM s AS SELECT * FROM p|", "packets"),
     ],
 )
 def test_the_first_offer_fits_the_place(text: str, first: str) -> None:
@@ -86,5 +91,7 @@ def test_every_word_of_every_statement_is_offered(statement: Syntax) -> None:
 
 
 def test_every_function_that_may_be_called_is_offered() -> None:
-    assert {*functions(), *OWN_FUNCTIONS, *OWN_AGGREGATES} <= set(FUNCTIONS)
+    assert len(function_names()) > 500
+    for name in (name for name in function_names() if len(name) > 1):
+        assert name in [text for text, _ in candidates(f"SELECT {name[:-1]}", "", NAMES)]
     assert "median" in offered("SELECT med| FROM packets")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,20 +15,32 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from anabranch.connectors import CONNECTORS, Declared, connector_of
+from anabranch.connectors.opening import end_of, open_stream
+from anabranch.dataspace.access import Access
 from anabranch.dataspace.client import DataSpaceClient
-from anabranch.dataspace.declaring import declare
-from anabranch.dataspace.opening import end_of, open_stream, origin_of
 from anabranch.dataspace.ranges import ranges_of
 from anabranch.dataspace.remote_reader import RemoteReader
 from anabranch.errors import AnabranchError
-from anabranch.log import MIN_TIME, Offset, Storage, StreamReader, StreamWriter
+from anabranch.log import MIN_TIME, End, Storage, StreamReader, StreamWriter
+from anabranch.log.offset import MAX_TIME
 from anabranch.log.stream import StreamInfo
+from anabranch.operators.base import Inputs
+from anabranch.operators.merge.range_operator import RangeMerge
+from anabranch.operators.offset import Offset
 from anabranch.schema import StreamSchema
+from anabranch.testing.harness import run_batch
+from anabranch.testing.memory_log import MemoryLog
 from anabranch.testing.sparkless import SparklessDatabase
 
 from .conftest import floods, serving
 
 ROWS = 5000
+
+
+def declared(name: str, options: dict[str, str]) -> StreamInfo:
+    """A stream that is a data set, with its columns."""
+    return CONNECTORS["dataspace"].declare(Declared(name, (), options=options), Access())
 
 
 class Pair:
@@ -42,7 +57,7 @@ class Pair:
         self.server = self._serving.__enter__()
         self.local = StreamReader(self.storage)
         options = {"url": self.server.url, "dataset": "floods"}
-        self.info = declare("remote", (), None, options)
+        self.info = declared("remote", options)
         self.remote = RemoteReader(self.info, patience=5)
 
     def append(self, first: int, rows: int) -> None:
@@ -132,11 +147,11 @@ def test_ranges_find_the_same_here_and_there(pair: Pair) -> None:
 def test_a_stream_that_grows_is_followed(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
     try:
-        assert pair.remote.end() == Offset(0, MIN_TIME)
+        assert pair.remote.end() == End(0, MIN_TIME)
         assert pair.remote.read(0, 0).num_rows == 0
         pair.append(0, 10)
-        assert pair.remote.wait(Offset(), 5) == Offset(10, 9000)
-        assert pair.remote.wait(Offset(10, 9000), 0.05) == Offset(10, 9000)
+        assert pair.remote.wait(End(), 5) == End(10, 9000)
+        assert pair.remote.wait(End(10, 9000), 0.05) == End(10, 9000)
         following = pair.remote.tail(4, follow=True, poll=0.01)
         assert next(following).column("n").to_pylist() == [4, 5, 6, 7, 8, 9]
         assert next(following).num_rows == 0
@@ -144,7 +159,7 @@ def test_a_stream_that_grows_is_followed(tmp_path: Path) -> None:
         assert next(t for t in following if t.num_rows).column("n").to_pylist() == [10, 11, 12, 13, 14]
         assert [t.num_rows for t in pair.remote.tail(0)] == [15]
         pair.writer.advance(50_000)
-        assert pair.remote.end() == Offset(15, 50_000)
+        assert pair.remote.end() == End(15, 50_000)
     finally:
         pair.close()
 
@@ -152,15 +167,15 @@ def test_a_stream_that_grows_is_followed(tmp_path: Path) -> None:
 def test_a_data_set_without_time_has_positions(tmp_path: Path) -> None:
     pq.write_table(pa.table({"v": [5, 3, 9], "w": ["a", "b", None]}), tmp_path / "plain.parquet")
     with serving(tmp_path) as server:
-        info = declare("plain", (), None, {"url": server.url, "dataset": "plain"})
+        info = declared("plain", {"url": server.url, "dataset": "plain"})
         reader = RemoteReader(info, patience=5)
         assert info.schema.names == ["v", "w", "_position"]
-        assert (reader.time_column, reader.end()) == ("_position", Offset(3, 2))
+        assert (reader.time_column, reader.end()) == ("_position", End(3, 2))
         assert reader.read(1, 3).column("_position").cast(pa.int64()).to_pylist() == [1, 2]
         assert reader.read(0, 3, ["_position"]).num_rows == 3
         assert reader.read(0, 2, ["_position", "v"]).column_names == ["_position", "v"]
         assert [reader.row_at_time(t, 3) for t in (-5, 0, 2, 7)] == [0, 0, 2, 3]
-        assert reader.offset_at(2, reader.end()) == Offset(2, 1)
+        assert reader.offset_at(2, reader.end()) == End(2, 1)
         found, _ = reader.ranges(("v",)).query_rows(np.array([4.0]), np.array([9.0]), 5, ["_position", "w"])
         assert found.column_names == ["_row", "_position", "w"]
         assert found.column("_row").to_pylist() == [0, 2]
@@ -169,6 +184,29 @@ def test_a_data_set_without_time_has_positions(tmp_path: Path) -> None:
 def test_a_data_set_with_fewer_rows_than_before_is_told(pair: Pair) -> None:
     with pytest.raises(AnabranchError, match="DATA_SET_CHANGED"):
         RemoteReader(pair.info, patience=5).read(ROWS - 10, ROWS + 10)
+
+
+def test_decimals_of_a_data_server_are_merged_exactly(tmp_path: Path) -> None:
+    """Its index has doubles, which are the same for all of these numbers."""
+    ninety = [Decimal(f"12345678901234567890.{n:010}") for n in range(90)]
+    pq.write_table(pa.table({"k": pa.array(ninety, pa.decimal128(38, 10))}), tmp_path / "plain.parquet")
+    here = MemoryLog(StreamSchema.of({"k": "DECIMAL(38,12)", "ts": "TIMESTAMP"}, time="ts"))
+    here.append({"k": [ninety[n] for n in (0, 40, 89)], "ts": [dt.datetime(2026, 1, 1, tzinfo=dt.UTC)] * 3})
+    columns = (("x", "`a.k`"), ("y", "`b.k`"), ("_time", "_time"))
+    with serving(tmp_path) as server:
+        there = RemoteReader(declared("plain", {"url": server.url, "dataset": "plain"}), patience=5)
+        inputs, start = Inputs({"here": here, "there": there}), dict.fromkeys(("here", "there"), Offset())
+        policy: Any
+        for policy, far in (("all", 2), ("nearest", 0), ("first", 0)):
+            keys = ((("`a.k`", "`b.k`", f"0.00000000{far:02}9"),),)
+            merge = RangeMerge(
+                (("a", "here"), ("b", "there")), keys, ((),), ("inner",), (), columns, "_time",
+                policy=policy, window=7, waits=False,
+            )  # fmt: skip
+            found = run_batch(merge, inputs, start, {"here": Offset(3, MAX_TIME), "there": Offset.at(there.end())}, 1)
+            x, y = ([ninety.index(value) for value in found[name].to_pylist()] for name in "xy")
+            wanted = [(n, m) for n in (0, 40, 89) for m in range(90) if abs(n - m) <= far]
+            assert sorted(zip(x, y, strict=True)) == wanted, policy
 
 
 # -- CREATE STREAM … FROM dataspace --------------------------------------------------------------------
@@ -194,7 +232,7 @@ def refused(db: SparklessDatabase, sql: str) -> str:
 
 def test_a_stream_from_a_dataspace_is_read_like_any_other(db: SparklessDatabase, url: str) -> None:
     db.sql(f"CREATE STREAM floods FROM dataspace OPTIONS (url '{url}', dataset 'floods')")
-    assert db.reader("floods").end() == Offset(10_000, 9_999_000)
+    assert db.reader("floods").end() == End(10_000, 9_999_000)
     assert db.tail("floods", 2).column("n").to_pylist() == [9998, 9999]
     columns = db.sql("DESCRIBE floods").table().to_pydict()
     assert columns["column"] == ["lat", "lon", "ts", "depth", "station", "n"]
@@ -216,7 +254,7 @@ def test_a_standing_query_over_a_remote_stream_gives_its_rows_and_those_to_come(
     query = db.get_query("some")
     assert query.table().column("n").to_pylist() == list(range(0, 3000, 10))
     pq.write_table(floods(100, 3000), folder / "quakes" / "3.parquet")
-    db.reader("quakes").wait(Offset(3000, 2_999_000), 5)
+    db.reader("quakes").wait(End(3000, 2_999_000), 5)
     db.catch_up()
     assert query.table().column("n").to_pylist() == list(range(0, 3100, 10))
     assert refused(db, "DROP STREAM quakes") == "STREAM_IS_USED"
@@ -297,7 +335,7 @@ def test_a_server_that_is_away_does_not_keep_streams_from_being_shown(db: Sparkl
     storage = db.catalog.stream_storage("floods")
     assert end_of(storage) is None
     assert isinstance(open_stream(storage), RemoteReader)
-    assert origin_of(db.catalog.stream("floods")) == f"dataspace {server.url}/floods"
+    assert connector_of(floods := db.catalog.stream("floods")).filled_by(floods) == f"dataspace {server.url}/floods"
     assert db.sql("SHOW STREAMS").table().column("filled_by")[0].as_py().endswith("(away)")
     db.sql("DROP STREAM floods")
 

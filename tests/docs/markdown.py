@@ -24,6 +24,18 @@ def page(name: str) -> str:
     return (DOCS / name).read_text(encoding="utf-8")
 
 
+def links(text: str) -> list[str]:
+    """The targets of links to files and places of this repository, as they are written."""
+    found = re.findall(r"\]\(([^)\s]+)\)", prose(text))
+    return [link for link in found if not re.match(r"[a-z]+:", link)]
+
+
+def language_pages() -> dict[str, str]:
+    """The pages of the language, by name, in the order in which their index links to them: so their examples run."""
+    files = [link for link in links(page("language/README.md")) if re.fullmatch(r"\w+\.md", link)]
+    return {f"language/{file}": page(f"language/{file}") for file in files}
+
+
 def blocks(text: str) -> Iterator[Block]:
     opened: tuple[int, list[str]] | None = None
     words: tuple[str, ...] = ()

@@ -18,6 +18,7 @@ import pytest
 
 import anabranch
 import anabranch.testing
+from anabranch.connectors import CONNECTORS, Connector
 from anabranch.database import Database
 from anabranch.errors import AnabranchError
 from anabranch.log import order
@@ -30,11 +31,24 @@ from anabranch.sql import parse as parse_sql
 from anabranch.testing.slt import SPARKLESS_WAYS, parse, play_file
 from anabranch.testing.sparkless import NeedsSpark, SparklessDatabase
 
-from .markdown import DOCS, ROOT, Block, anchors, blocks, first_cells, page, prose, sections
+from .markdown import (
+    DOCS,
+    ROOT,
+    Block,
+    anchor,
+    anchors,
+    blocks,
+    first_cells,
+    language_pages,
+    links,
+    page,
+    sections,
+)
 
 cli = importlib.import_module("anabranch.cli.main")  # the package has a function of that name
 SOURCES = ROOT / "src" / "anabranch"
-PAGES = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", *DOCS.rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "examples").glob("*.md"), *DOCS.rglob("*.md")])
+LANGUAGE = language_pages()
 ERROR_NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 
 
@@ -51,15 +65,29 @@ def public(cls: type) -> list[str]:
 
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: s.name)
 def test_statement_has_a_section_with_its_syntax_and_an_example(statement: Any) -> None:
-    section = sections(page("language.md"), 3)[statement.name]
-    found = list(blocks(section))
+    found = [block for text in LANGUAGE.values() for block in blocks(sections(text, 2).get(statement.name, ""))]
     assert squeezed(statement.syntax) in [squeezed(b.text) for b in found if b.words == ("text",)]
     assert any(b.words == ("sql",) for b in found)
 
 
+def test_index_of_the_language_has_every_page_and_every_statement() -> None:
+    index = page("language/README.md")
+    assert {f"language/{file.name}" for file in (DOCS / "language").glob("*.md")} == {"language/README.md", *LANGUAGE}
+    where = {heading: name for name, text in LANGUAGE.items() for heading in sections(text, 2)}
+    expected = [
+        f"| [{s.name}]({where[s.name].removeprefix('language/')}#{anchor(s.name)}) | {s.help} |" for s in STATEMENTS
+    ]
+    rows = [line for line in sections(index, 2)["Statements"].splitlines() if line.startswith("| [")]
+    assert rows == expected
+
+
+def test_no_two_pages_of_the_language_have_a_section_of_one_name() -> None:
+    headings = [heading for text in LANGUAGE.values() for heading in sections(text, 2)]
+    assert sorted(headings) == sorted(set(headings))
+
+
 def test_types_are_those_of_the_language() -> None:
-    table = sections(page("language.md"), 2)["Names, values and types"]
-    named = first_cells(table)
+    named = first_cells(page("language/types.md"))
     assert [t for t in TYPES if t not in named] == []
 
 
@@ -71,6 +99,16 @@ def test_settings_are_listed_with_their_defaults_and_meanings() -> None:
 def subcommands() -> dict[str, argparse.ArgumentParser]:
     actions = [a for a in cli.parser()._actions if isinstance(a, argparse._SubParsersAction)]
     return dict(actions[0].choices)
+
+
+@pytest.mark.parametrize("connector", [each for each in CONNECTORS.values() if each.said], ids=lambda each: each.name)
+def test_connectors_are_documented_with_their_options(connector: Connector) -> None:
+    lines = page("language/streams.md").splitlines()
+    row = next(line for line in lines if line.startswith(f"| `FROM {connector.name}` |"))
+    table = page(f"{connector.name}.md")
+    for option in connector.options:
+        assert f"`{option.name}`" in row
+        assert f"| `{option.name}` | {option.help} |" in table
 
 
 @pytest.mark.parametrize("command", [c.name for c in cli.COMMANDS])
@@ -158,7 +196,7 @@ def test_errors_are_documented_and_exist() -> None:
     assert set(documented) - raised == set(), "documented, and nothing raises it"
 
 
-@pytest.mark.parametrize("name", ["language.md", "python.md", "cli.md", "settings.md"])
+@pytest.mark.parametrize("name", [*LANGUAGE, "python.md", "cli.md", "settings.md"])
 def test_errors_that_pages_mention_exist(name: str) -> None:
     known = set(first_cells(page("errors.md")))
     variables = {*first_cells(page("cli.md")), *(f"ANABRANCH_{s.name.upper()}" for s in SETTINGS)}
@@ -172,9 +210,7 @@ def test_errors_that_pages_mention_exist(name: str) -> None:
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_point_somewhere(path: Path) -> None:
     missing = []
-    for link in re.findall(r"\]\(([^)\s]+)\)", prose(path.read_text(encoding="utf-8"))):
-        if re.match(r"[a-z]+:", link):
-            continue
+    for link in links(path.read_text(encoding="utf-8")):
         file, _, place = link.partition("#")
         target = (path.parent / file).resolve() if file else path
         if not target.exists() or (place and place not in anchors(target.read_text(encoding="utf-8"))):
@@ -182,8 +218,27 @@ def test_links_point_somewhere(path: Path) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("path", sorted(DOCS.glob("life_of_*.md")), ids=lambda p: p.name)
-def test_walks_name_files_that_exist(path: Path) -> None:
+def pages_linked_from(path: Path) -> Iterator[Path]:
+    """A link to a folder is one to all pages in it."""
+    files = [link.partition("#")[0] for link in links(path.read_text(encoding="utf-8"))]
+    for target in [(path.parent / file).resolve() for file in files if file]:
+        if target.is_dir():
+            yield from target.glob("*.md")
+        elif target.suffix == ".md":
+            yield target
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached: set[Path] = set()
+    ahead = {ROOT / "README.md"}
+    while ahead:
+        reached |= ahead
+        ahead = {linked for path in ahead for linked in pages_linked_from(path)} - reached
+    assert [str(path.relative_to(ROOT)) for path in PAGES if path not in reached] == []
+
+
+@pytest.mark.parametrize("path", [ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("life_of_*.md"))], ids=lambda p: p.name)
+def test_guides_name_files_that_exist(path: Path) -> None:
     named = re.findall(r"`((?:src|tests|docs|benchmarks)/[\w./]+)`", path.read_text(encoding="utf-8"))
     assert len(named) >= 5
     assert [name for name in named if not (ROOT / name).exists()] == []
@@ -198,8 +253,10 @@ def test_map_names_every_folder_and_no_other() -> None:
 
 
 def test_map_describes_files_that_exist() -> None:
-    rows = re.findall(r"^\| `(\w+)/` \| (.*) \|$", (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"), re.MULTILINE)
-    named = [f"{folder}/{file}" for folder, text in rows for file in re.findall(r"`(\w+\.py)`", text)]
+    rows = re.findall(
+        r"^\| `([\w/]+)/` \| (.*) \|$", (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    named = [f"{folder}/{file}" for folder, text in rows for file in re.findall(r"`([\w/]+\.py)`", text)]
     assert len(named) >= 10
     assert [name for name in named if not (SOURCES / name).exists()] == []
 
@@ -210,7 +267,7 @@ def test_map_describes_files_that_exist() -> None:
 def test_every_block_is_of_a_known_kind() -> None:
     """A mistyped fence would silently take an example out of the tests."""
     known = {("text",), ("text", "output"), ("sql",), ("slt",), ("pycon",), ("python",), ("console",)}
-    found = [(name, b) for name in ("language.md", "python.md", "cli.md") for b in blocks(page(name))]
+    found = [(name, b) for name in (*LANGUAGE, "python.md", "cli.md") for b in blocks(page(name))]
     wrong = [f"{name}:{b.line} {b.words}" for name, b in found if b.words not in known and not expected_error(b)]
     assert wrong == []
 
@@ -221,12 +278,13 @@ def expected_error(block: Block) -> str | None:
     return None
 
 
-def test_sql_examples_of_the_language_do_what_the_page_says(tmp_path: Path) -> None:
+def test_sql_examples_of_the_language_do_what_its_pages_say(tmp_path: Path) -> None:
+    """In one database, page by page: examples build on those before."""
     last = ""
     ran = 0
     with SparklessDatabase(tmp_path / "db") as db:
-        for block in blocks(page("language.md")):
-            place = f"language.md:{block.line}"
+        for name, block in ((name, block) for name, text in LANGUAGE.items() for block in blocks(text)):
+            place = f"{name}:{block.line}"
             if wanted := expected_error(block):
                 assert failure(db, block.text) == wanted, place
             elif block.words == ("sql",):
@@ -257,14 +315,19 @@ def failure(db: Database, text: str) -> str:
     return "none"
 
 
-SLT = [b for b in blocks(page("language.md")) if b.words == ("slt",)]
+SLT = [
+    pytest.param(name, block, id=f"{name}:{block.line}")
+    for name, text in LANGUAGE.items()
+    for block in blocks(text)
+    if block.words == ("slt",)
+]
 
 
-@pytest.mark.parametrize("block", SLT, ids=lambda b: f"line_{b.line}")
-def test_rows_and_answers_of_the_language_page(block: Block, tmp_path: Path) -> None:
-    header = f"# name: language.md line {block.line}\n# description: an example\n# group: docs\n\n"
+@pytest.mark.parametrize(("name", "block"), SLT)
+def test_rows_and_answers_of_the_language(name: str, block: Block, tmp_path: Path) -> None:
+    header = f"# name: {name} line {block.line}\n# description: an example\n# group: docs\n\n"
     play_file(
-        parse(header + block.text, f"docs/language.md, block on line {block.line}"), SPARKLESS_WAYS[0], tmp_path / "db"
+        parse(header + block.text, f"docs/{name}, block on line {block.line}"), SPARKLESS_WAYS[0], tmp_path / "db"
     )
 
 

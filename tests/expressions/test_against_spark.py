@@ -14,8 +14,8 @@ from sqlglot import exp
 
 from anabranch.expressions import NotEvaluable, compile
 from anabranch.sql import parse
-from anabranch.sql.columns import sql_of
-from anabranch.sql.safety import spark_text
+from anabranch.sql.checking.safety import spark_text
+from anabranch.sql.standing.columns import sql_of
 from anabranch.sql.statements import SelectOnce
 from tests.expressions import nasty
 from tests.expressions.generate import Generator

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from anabranch.expressions import compile
 from anabranch.expressions.reading import many_values, read, texts_of, whole_numbers_of
-from anabranch.sql.parser import parse
+from anabranch.sql.reading.parser import parse
 from anabranch.testing.sparkless import SparklessDatabase
 
 TABLE = pa.table(

@@ -173,7 +173,9 @@ def test_cursors_are_those_of_the_paper(count_a: int, count_b: int, tolerance: f
     chance = random.Random(seed)
     a, b = some_side(count_a, 1, chance), some_side(count_b, 1, chance)
     out_a, out_b = np.empty(30, np.int64), np.empty(30, np.int64)
-    count, _ = match_first_by_cursors(a.keys, a.window, count_a, b.keys, b.window, count_b, tolerance, out_a, out_b)
+    count, _ = match_first_by_cursors(
+        a.keys, a.window, count_a, b.keys, b.window, count_b, np.array([tolerance]), out_a, out_b
+    )
     wanted = positions(a, b, cursors(a.records, b.records, tolerance))
     assert found(out_a, out_b, count) == wanted
     # What `first` means for several keys is for one what the cursors do.
@@ -196,11 +198,11 @@ def test_first_that_agrees_in_every_key(count_a: int, count_b: int, tolerances: 
 def test_nearest_free_partner(count_a: int, count_b: int, tolerances: list[float], ended: bool, seed: int) -> None:
     chance = random.Random(seed)
     a, b = some_side(count_a, len(tolerances), chance), some_side(count_b, len(tolerances), chance)
-    reach = [side.keys[0, side.window[-1]] if len(side.window) else 0.0 for side in (a, b)]
+    last = [side.window[-1] if len(side.window) else 0 for side in (a, b)]
     out_a, out_b = np.empty(30, np.int64), np.empty(30, np.int64)
     count = match_nearest(
         a.keys, a.rows, a.window, count_a, b.keys, b.rows, b.window, count_b, np.array(tolerances), not ended,
-        reach[0], reach[1], out_a, out_b,
+        last[0], last[1], out_a, out_b,
     )  # fmt: skip
     assert found(out_a, out_b, count) == positions(a, b, nearest(a.records, b.records, tolerances, ended=ended))
 

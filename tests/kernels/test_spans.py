@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from anabranch.kernels.spans import pane_runs, window_ends
 from anabranch.kernels.values import frozen
-from anabranch.windows.panes import Panes, children, node_end, node_start
+from anabranch.windows.panes.axis import Panes, children, node_end, node_start
 
 
 @given(axis=st.lists(st.integers(-100, 100)).map(sorted), length=st.integers(1, 30))

@@ -45,7 +45,7 @@ def test_claim_moves_time_on_and_the_next_row_is_not_older(tmp_path: Path) -> No
     assert not claimer.claim(began + 5_000_000)
     clock.advance(5)
     assert claimer.claim(began + 5_000_000)
-    assert StreamReader(storage).end() == (1, began + 5_000_000, 1, 1.0)
+    assert StreamReader(storage).end() == (1, began + 5_000_000)
     clock.advance(-3)  # set back: the stream is not
     writer.append([{"x": 2}])
     assert times(storage) == [began, began + 5_000_000]
@@ -77,7 +77,7 @@ def test_claim_waits_for_rows_on_their_way(tmp_path: Path) -> None:
 def test_only_streams_that_we_stamp_go_with_the_clock(tmp_path: Path) -> None:
     assert StreamInfo("l", StreamSchema.of({"x": "INT"})).goes_with_the_clock
     assert StreamInfo.load(made(tmp_path)).goes_with_the_clock
-    assert not StreamInfo("l", StreamSchema.of({"x": "INT"}), origin="query l").goes_with_the_clock
+    assert not StreamInfo("l", StreamSchema.of({"x": "INT"}), origin="query", owner="l").goes_with_the_clock
     assert not StreamInfo("l", StreamSchema.of({"ts": "TIMESTAMP"}, time="ts")).goes_with_the_clock
 
 

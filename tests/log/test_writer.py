@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.errors import AnabranchError, DataError, StreamError
-from anabranch.log import Offset, Storage, StreamReader, StreamWriter, retention
+from anabranch.log import End, Storage, StreamReader, StreamWriter, retention
 from anabranch.log.order import Order
 from anabranch.log.segment import Segment
 from tests.log.conftest import Clock, ids, rows
@@ -363,7 +363,7 @@ def test_a_heartbeat_moves_time_without_rows(storage: Make, writer: Open) -> Non
     w.append(rows((1, 1)))
     now = 1_767_225_600_000_000 + 60_000_000
     w.advance(now)
-    assert StreamReader(place).end() == Offset(1, now)
+    assert StreamReader(place).end() == End(1, now)
     w.append(rows((2, 30)))
     assert ids(place) == [1]
     w.close()

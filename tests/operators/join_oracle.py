@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
-from anabranch.log.offset import Offset
-from anabranch.operators.window_join import WindowJoin
+from anabranch.operators.join.operator import WindowJoin
+from anabranch.operators.offset import Offset
 from anabranch.testing import OperatorHarness
 from tests.operators.join_rows import SCHEMA, Row, table_of
 

@@ -36,9 +36,12 @@ COLUMNS = {
     "at": "TIMESTAMP",
     "ok": "BOOLEAN",
     "ts": "TIMESTAMP",
+    "u": "DECIMAL(16,15)",
+    "v": "DECIMAL(38,20)",
+    "w": "DECIMAL(38,10)",
 }
 SCHEMA = StreamSchema.of(COLUMNS, time="ts")
-"""`n` is the number of the row in its stream."""
+"""`n` is the number of the row in its stream; decimals of many digits are for merges, and NULL elsewhere."""
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 SECOND = dt.timedelta(seconds=1)
@@ -90,7 +93,8 @@ def rows_of(times: Sequence[int], **columns: Any) -> list[Row]:
     """Rows at these times (µs); a column is given as one value or one per row, and is NULL if it is not given."""
     values = {
         name: given if isinstance(given, list) else [given] * len(times)
-        for name, given in (dict.fromkeys(_VALUES) | columns).items()
+        for name, given in (dict.fromkeys(COLUMNS) | columns).items()
+        if name not in ("n", "ts")
     }
     return [
         {"n": n, "t": t, "ts": EPOCH + dt.timedelta(microseconds=t), **{name: of[n] for name, of in values.items()}}

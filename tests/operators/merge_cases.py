@@ -11,8 +11,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
-from anabranch.log.offset import Offset
 from anabranch.operators.merge.operator import Merge
+from anabranch.operators.offset import Offset
 from anabranch.testing import OperatorHarness
 from tests.operators.join_oracle import Condition, Feed, told
 from tests.operators.join_rows import COLUMNS, EPOCH, SCHEMA, Row, rows_of
@@ -40,14 +40,14 @@ class Key(NamedTuple):
 
     left: Value
     right: Value
-    tolerance: float
+    tolerance: float | str
 
 
 def column(alias: str, name: str) -> Value:
     return Value(f"`{alias}.{name}`", lambda rows: rows[alias][name])
 
 
-def same(name: str, tolerance: float, left: str = "A", right: str = "B") -> Key:
+def same(name: str, tolerance: float | str, left: str = "A", right: str = "B") -> Key:
     """A column of the same name on both sides."""
     return Key(column(left, name), column(right, name), tolerance)
 
@@ -221,7 +221,7 @@ def _keys(key: Key, left: Sequence[Rows], right: Sequence[Rows]) -> tuple[list[A
     a, b = [key.left.of(rows) for rows in left], [key.right.of(rows) for rows in right]
     exact = not any(isinstance(value, float) for value in (*a, *b))
     number = Fraction if exact else float
-    tolerance = number(Decimal(repr(float(key.tolerance))))
+    tolerance = number(str(key.tolerance))
     return [_number(v, number) for v in a], [_number(v, number) for v in b], tolerance
 
 

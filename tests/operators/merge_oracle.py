@@ -147,12 +147,17 @@ def _may_come_nearer(record: Record, others: Sequence[Record], tolerances: Seque
     gap = max(other.keys[0] for other in others) - record.keys[0]  # type: ignore[type-var, operator]
     if gap <= 0:
         return far > 0
-    return tolerances[0] > 0 and float(gap / tolerances[0]) < far
+    return tolerances[0] > 0 and _in_tolerances(gap, tolerances[0], len(tolerances)) < far
 
 
 def _distance(a: Record, b: Record, tolerances: Sequence[float]) -> float:
     keys = zip(a.keys, b.keys, tolerances, strict=True)
-    return max(float(abs(x - y) / far) if far else 0.0 for x, y, far in keys)  # type: ignore[operator]
+    return max(_in_tolerances(abs(x - y), far, len(tolerances)) if far else 0.0 for x, y, far in keys)  # type: ignore[operator]
+
+
+def _in_tolerances(apart: float, tolerance: float, keys: int) -> float:
+    """Of exact numbers (fractions) exact, unless distances of several keys are compared, which are doubles."""
+    return apart / tolerance if keys == 1 else float(apart / tolerance)
 
 
 def all_pairs(a: Sequence[Record], b: Sequence[Record], tolerances: Sequence[float], new: Numbers) -> Pairs:

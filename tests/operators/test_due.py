@@ -8,16 +8,16 @@ from dataclasses import replace
 import pytest
 
 from anabranch.operators.base import Operator
-from anabranch.operators.history_join import HistoryJoin
-from anabranch.operators.history_join_aggregate import HistoryJoinAggregate
+from anabranch.operators.history.join import HistoryJoin
+from anabranch.operators.history.join_aggregate import HistoryJoinAggregate
+from anabranch.operators.join.aggregate import WindowJoinAggregate
+from anabranch.operators.join.combination import WindowCombination
+from anabranch.operators.join.operator import WindowJoin
 from anabranch.operators.merge.operator import Merge
 from anabranch.operators.merge.range_operator import RangeMerge
-from anabranch.operators.window_aggregate import WindowAggregate
-from anabranch.operators.window_changes import WindowChanges
-from anabranch.operators.window_combination import WindowCombination
-from anabranch.operators.window_join import WindowJoin
-from anabranch.operators.window_join_aggregate import WindowJoinAggregate
-from anabranch.operators.window_sets import WindowSetOperation
+from anabranch.operators.windows.aggregate import WindowAggregate
+from anabranch.operators.windows.changes import WindowChanges
+from anabranch.operators.windows.sets import WindowSetOperation
 from anabranch.schema import StreamSchema
 from anabranch.testing import OperatorHarness
 from anabranch.testing.harness import same

@@ -15,11 +15,11 @@ from anabranch.log import storage
 from anabranch.log.storage import Storage
 from anabranch.operators.base import Inputs, Offset, Operator
 from anabranch.operators.live import forget_all
-from anabranch.operators.state import State, StateFiles
+from anabranch.operators.state import SavedState, StateFiles
 from anabranch.testing import MemoryLog
 from anabranch.testing.harness import run_batch, same
 from anabranch.testing.slt.small_tasks import small_tasks
-from anabranch.windows.table_files import TableFiles
+from anabranch.windows.panes.table_files import TableFiles
 from tests.operators.test_contract import EXAMPLES, SCHEMA, rows
 
 PLACE = "elsewhere://bucket/river/queries/q/scratch"
@@ -99,7 +99,7 @@ def test_a_table_that_is_damaged_is_not_there(elsewhere: fs.FileSystem) -> None:
 
 def test_a_state_that_is_damaged_is_not_there(elsewhere: fs.FileSystem) -> None:
     files = StateFiles(PLACE, "kind", "query")
-    state = State({"t": pa.table({"a": [1, 2, 3]}), "u": pa.table({"b": ["x"]})}, {"fact": [1, None]})
+    state = SavedState({"t": pa.table({"a": [1, 2, 3]}), "u": pa.table({"b": ["x"]})}, {"fact": [1, None]})
     for part in range(2):
         files.save("7", "5", part, 2, state)
     whole = files.load("7")
@@ -119,7 +119,7 @@ def test_a_state_that_is_damaged_is_not_there(elsewhere: fs.FileSystem) -> None:
 def test_states_of_long_ago_are_removed(elsewhere: fs.FileSystem) -> None:
     files = StateFiles(PLACE, "kind", "query")
     for number in range(40):
-        files.save(str(number), "", 0, 1, State({"t": pa.table({"a": [number]})}))
+        files.save(str(number), "", 0, 1, SavedState({"t": pa.table({"a": [number]})}))
     kept = files_in(elsewhere)
     assert len(kept) <= 17
     assert files.load("39") is not None

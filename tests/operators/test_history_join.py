@@ -16,8 +16,8 @@ from anabranch.errors import QueryError
 from anabranch.kernels import hashing
 from anabranch.operators.base import Inputs, Offset
 from anabranch.operators.history import key_codes, slices
+from anabranch.operators.history.join import HistoryJoin
 from anabranch.operators.history.key_codes import KeyCodes
-from anabranch.operators.history_join import HistoryJoin
 from anabranch.operators.live import forget_all
 from anabranch.schema import TIME_TYPE, StreamSchema
 from anabranch.testing import MemoryLog, OperatorHarness
@@ -306,7 +306,7 @@ def test_sizes_that_make_no_sense_are_refused() -> None:
 
 
 def test_parallel_tasks_share_a_large_batch() -> None:
-    from anabranch.operators import history_join
+    from anabranch.operators.history import join as history_join
 
     data = drive(600, seed=12)
     operator = join(within=5)

@@ -12,10 +12,10 @@ import pytest
 
 from anabranch.errors import QueryError
 from anabranch.kernels.sampling import kept, key_lots
-from anabranch.operators import history_join
 from anabranch.operators.base import Inputs, Offset
-from anabranch.operators.history_join import HistoryJoin
-from anabranch.operators.history_join_aggregate import HistoryJoinAggregate
+from anabranch.operators.history import join as history_join
+from anabranch.operators.history.join import HistoryJoin
+from anabranch.operators.history.join_aggregate import HistoryJoinAggregate
 from anabranch.operators.live import forget_all
 from anabranch.schema import TIME_TYPE
 from anabranch.testing import MemoryLog, OperatorHarness
@@ -210,6 +210,36 @@ def test_bounds_hold_the_truth() -> None:
     for name, times in held.items():
         assert times / asked >= 0.91, f"{name}: {times} of {asked}"
         assert times / asked < 1, f"{name}: bounds that never miss are too wide"
+
+
+def test_no_bounds_where_few_live_rows_carry_the_sum() -> None:
+    """Cars that were left out may be those with nearly all of the sum: no bounds are better than wrong ones."""
+    chance = np.random.default_rng(41)
+    aggregates = (("n", "count", None), ("s", "sum", "speed"), ("a", "avg", "speed"))
+    named: dict[str, Any] = {"aggregates": aggregates, "columns": tuple((name, name) for name, _, _ in aggregates)}
+    inner = join(
+        on=(("plate", "plate"),), match="any", period=10_000, portions=1, within=9_999,
+        reducer=("by_key", ("plate", 0.9)),
+    )  # fmt: skip
+    operator = counted(inner, every=10_000, keys=(), **named)
+    withheld = 0
+    for _ in range(20):
+        log, count = MemoryLog(LIVE), 4_000
+        speed = chance.random(count)
+        speed[chance.choice(count, 4, replace=False)] += 1e6
+        plates = chance.permutation(np.tile(np.arange(1_000), 4)).astype(str)
+        times = pa.array(np.arange(count) * 10).cast(TIME_TYPE)
+        log.append({"plate": plates, "exit": np.ones(count, np.int32), "speed": speed, "ts": times})
+        end = log.offset()._replace(time=40_000, keep=0.1)
+        for row in rows_of(run_batch(operator, Inputs({"cars": log}), {"cars": Offset()}, {"cars": end}, 1), "_time"):
+            mine = (np.arange(count) * 10 < row["_time"]) & (np.arange(count) * 10 >= row["_time"] - 10_000)
+            if speed[mine].max() < 1e6 or row["s"] > 1e6:  # none is there, or was read
+                assert row["s_low"] < row["s"] < row["s_high"]
+            else:
+                assert row["s_low"] is row["a_low"] is None
+                withheld += 1
+            assert row["n_low"] is not None
+    assert withheld >= 20
 
 
 def test_what_nothing_can_be_said_about_is_refused() -> None:

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from anabranch.operators.join import order
+from anabranch.operators.join.operator import WindowJoin
 from anabranch.operators.join.steps import live
 from anabranch.operators.live import forget_all
-from anabranch.operators.window_join import WindowJoin
 from anabranch.schema import TIME_TYPE, StreamSchema
 from anabranch.testing import OperatorHarness
 

@@ -10,13 +10,13 @@ import pytest
 
 from anabranch.errors import QueryError
 from anabranch.operators.base import Inputs
+from anabranch.operators.join.operator import WindowJoin
 from anabranch.operators.join.steps import live
 from anabranch.operators.live import forget_all
-from anabranch.operators.window_join import WindowJoin
 from anabranch.schema import TIME_TYPE, StreamSchema
 from anabranch.testing import MemoryLog, OperatorHarness
 from anabranch.testing.harness import run_batch, same
-from anabranch.windows.chain_index import BYTES_PER_ROW
+from anabranch.windows.index.chains import BYTES_PER_ROW
 
 SCHEMA = StreamSchema.of({"k": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
 WINDOW = 1_000
@@ -64,9 +64,10 @@ def test_the_estimate_of_completeness_is_near_the_truth(shed: str) -> None:
     found = harness.run()
     truth = found.num_rows / everything
     assert 0.2 < truth < 0.7
-    estimate = harness.work.found / harness.work.expected
+    counted = harness.work.reports["completeness"]
+    estimate = counted["found"] / counted["expected"]
     assert estimate == pytest.approx(truth, abs=0.06)
-    assert harness.work.found == found.num_rows
+    assert counted["found"] == found.num_rows
     each = np.array(found.column("complete").to_pylist())
     assert ((each > 0) & (each <= 1)).all()
 
@@ -181,7 +182,8 @@ def test_what_was_found_is_never_said_to_be_nothing_of_all() -> None:
     assert found.num_rows
     # Rows drawn at random, as many as there is room for, would find this much.
     assert min(found.column("complete").to_pylist()) >= 0.2
-    assert harness.work.expected < 10 * harness.work.found
+    counted = harness.work.reports["completeness"]
+    assert counted["expected"] < 10 * counted["found"]
 
 
 def test_matches_need_a_key() -> None:

@@ -16,10 +16,9 @@ import pytest
 from anabranch.archive.estimation import strata
 from anabranch.errors import QueryError
 from anabranch.kernels.sampling import kept, key_lots, lots_between
-from anabranch.operators import landmark
 from anabranch.operators.base import Inputs, Offset, Piece
-from anabranch.operators.history import exact_totals, part_totals
-from anabranch.operators.landmark import Landmark
+from anabranch.operators.history import exact_totals, landmark, part_totals
+from anabranch.operators.history.landmark import Landmark
 from anabranch.operators.live import forget_all
 from anabranch.schema import TIME_TYPE, StreamSchema
 from anabranch.testing import MemoryLog, OperatorHarness
@@ -412,3 +411,58 @@ def test_bounds_hold_the_truth(reducer: Any, keep: float, tmp_path: Any) -> None
     for name, times in held.items():
         assert times / asked >= 0.91, f"{name}: {times} of {asked}"
         assert times / asked < 1, f"{name}: bounds that never miss are too wide"
+
+
+def spiked(chance: np.random.Generator, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Values of 0 to 1, five of which are larger by a million."""
+    values = chance.random(count)
+    values[chance.choice(count, 5, replace=False)] += 1e6
+    return values
+
+
+def test_bounds_hold_where_few_rows_carry_the_sum(tmp_path: Any) -> None:
+    """Of five rows with nearly all of the sum, a tenth of history has most often none."""
+    chance = np.random.default_rng(13)
+    count, held, narrow = 3_000, 0, 0
+    for trial in range(60):
+        log = Drawn(SCHEMA)
+        log.drawn_with = trial + 1
+        values = spiked(chance, count)
+        times = pa.array(np.arange(count) * 10).cast(TIME_TYPE)
+        log.append({"k": ["a"] * count, "v": pa.array(np.ones(count, np.int32)), "d": values, "ts": times})
+        columns = (("s", "s"), ("a", "a"))
+        operator = Landmark(
+            "s", 0, (), (("s", "sum", "d"), ("a", "avg", "d")), columns, "_time", 30_000,
+            reducer=("uniform", (0.9,)), live_from=count,
+        )  # fmt: skip
+        cuts = [log.offset(700), log.offset(2_500), log.offset()._replace(time=30_000)]
+        ends = [end._replace(keep=0.1) for end in cuts]
+        (got,) = rows_of(in_batches(operator, log, ends, 1, tmp_path / str(trial)), "_time")
+        assert got["s_low"] is not None
+        held += got["s_low"] <= values.sum() <= got["s_high"]
+        narrow += got["s_high"] - got["s_low"] < 0.001 * values.sum()
+    assert held >= 54
+    assert narrow == 60
+
+
+@pytest.mark.parametrize("reducer", [("uniform", (0.5,)), ("by_key", ("v", 0.5))])
+def test_rows_that_lie_far_out_are_counted_once_however_rows_are_cut(reducer: Any, tmp_path: Any) -> None:
+    table = data(1_000, seed=14)
+    values = spiked(np.random.default_rng(15), 1_000)
+    log = Drawn(SCHEMA)
+    log.append(table.set_column(2, "d", pa.array(values)))
+    operator = reduced(
+        reducer=reducer, every=45, aggregates=(("s", "sum", "d"), ("n", "count", None)),
+        columns=(("s", "s"), ("n", "n")), keys=(), filter="d > 1000",
+    )  # fmt: skip
+    answers = []
+    for number, (cuts, parallelism) in enumerate(
+        itertools.product(([], [65, 599, 600, 601], [*range(20, 1_000, 20)]), (1, 3))
+    ):
+        ends = [log.offset(row)._replace(keep=0.4) for row in [*cuts, 1_000]]
+        with small_tasks():
+            answers.append(in_batches(operator, log, ends, parallelism, tmp_path / str(number)))
+    assert all(same(answer, answers[0]) for answer in answers)
+    *_, last = rows_of(answers[0], "_time")
+    assert last["s"] == pytest.approx(values[values > 1_000].sum())
+    assert last["n"] == 5

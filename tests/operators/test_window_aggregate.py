@@ -18,10 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.errors import QueryError
-from anabranch.operators import operator_from_json, window_aggregate, window_run
+from anabranch.operators import operator_from_json
 from anabranch.operators.base import MIN_TIME, Floor, Inputs, Offset, Work
 from anabranch.operators.live import forget_all
-from anabranch.operators.window_aggregate import WindowAggregate
+from anabranch.operators.windows import aggregate as window_aggregate
+from anabranch.operators.windows import run as window_run
+from anabranch.operators.windows.aggregate import WindowAggregate
 from anabranch.schema import TIME_TYPE, StreamSchema
 from anabranch.testing import OperatorHarness
 from anabranch.testing.memory_log import MemoryLog

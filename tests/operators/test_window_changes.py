@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.operators.base import Operator
-from anabranch.operators.window_aggregate import WindowAggregate
-from anabranch.operators.window_changes import WindowChanges
-from anabranch.operators.window_rows import CHANGE, DELETE, INSERT
+from anabranch.operators.windows.aggregate import WindowAggregate
+from anabranch.operators.windows.changes import WindowChanges
+from anabranch.operators.windows.rows import CHANGE, DELETE, INSERT
 from anabranch.testing import OperatorHarness
 from anabranch.testing.slt.small_tasks import small_tasks
 from tests.operators.oracle import (

@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 from anabranch.errors import QueryError
 from anabranch.expressions import compile
 from anabranch.log.offset import MIN_TIME
-from anabranch.operators import window_join
+from anabranch.operators.join import operator as window_join
 from anabranch.operators.join import run, steps
 from anabranch.operators.join.analysis import analyse
-from anabranch.operators.window_join import WindowJoin
+from anabranch.operators.join.operator import WindowJoin
 from anabranch.schema import TIME_TYPE, StreamSchema
 from anabranch.testing import OperatorHarness
 from anabranch.testing.harness import same
-from anabranch.windows import chain_index
+from anabranch.windows.index import chains as chain_index
 from tests.operators.join_oracle import (
     Condition,
     Filter,

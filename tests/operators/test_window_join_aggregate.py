@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from anabranch.operators.base import Inputs
-from anabranch.operators.window_combination import WindowCombination
-from anabranch.operators.window_join import WindowJoin
-from anabranch.operators.window_join_aggregate import WindowJoinAggregate
+from anabranch.operators.join.aggregate import WindowJoinAggregate
+from anabranch.operators.join.combination import WindowCombination
+from anabranch.operators.join.operator import WindowJoin
 from anabranch.schema import TIME_TYPE, StreamSchema
 from anabranch.testing import MemoryLog, OperatorHarness
 from anabranch.testing.slt.small_tasks import small_tasks

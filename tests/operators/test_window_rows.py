@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anabranch.operators import window_ring, window_rows
-from anabranch.operators.window_rows import CHANGE, DELETE, WindowRows
+from anabranch.operators.windows import ring as window_ring
+from anabranch.operators.windows import rows as window_rows
+from anabranch.operators.windows.rows import CHANGE, DELETE, WindowRows
 from anabranch.testing import OperatorHarness
 from anabranch.testing.slt.small_tasks import small_tasks
-from anabranch.windows.values import Domain
+from anabranch.windows.basic.values import Domain
 from tests.operators.oracle import (
     SHAPES,
     STREAM,

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anabranch.operators import window_values
 from anabranch.operators.base import Inputs
-from anabranch.operators.window_aggregate import WindowAggregate
-from anabranch.operators.window_sets import WindowSetOperation
+from anabranch.operators.windows import values as window_values
+from anabranch.operators.windows.aggregate import WindowAggregate
+from anabranch.operators.windows.sets import WindowSetOperation
 from anabranch.testing import MemoryLog, OperatorHarness
 from anabranch.testing.harness import run_batch
 from anabranch.testing.slt.small_tasks import small_tasks
-from anabranch.windows.spill import SpillFile
+from anabranch.windows.basic.spill import SpillFile
 from tests.operators.oracle import (
     SHAPES,
     STREAM,

@@ -18,16 +18,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anabranch.operators import window_values
 from anabranch.operators.base import Inputs, Offset
-from anabranch.operators.window_aggregate import WindowAggregate
-from anabranch.operators.window_values import WindowValues
+from anabranch.operators.windows import values as window_values
+from anabranch.operators.windows.aggregate import WindowAggregate
+from anabranch.operators.windows.values import WindowValues
 from anabranch.schema import TIME_TYPE, StreamSchema
 from anabranch.testing import MemoryLog, OperatorHarness
 from anabranch.testing.harness import run_batch, same
 from anabranch.testing.slt.small_tasks import small_tasks
-from anabranch.windows.spill import SpillFile
-from anabranch.windows.values import Domain
+from anabranch.windows.basic.spill import SpillFile
+from anabranch.windows.basic.values import Domain
 from tests.operators.oracle import SHAPES, STREAM, Drive, Row, answer, at_time, in_order, some_rows, table_of, told
 
 TYPED = ("i", "x", "s", "d", "b", "day", "at")

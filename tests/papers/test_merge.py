@@ -18,8 +18,8 @@ from anabranch.operators.merge.operator import Merge
 from anabranch.operators.merge.range_operator import RangeMerge
 from anabranch.schema import TIME_TYPE, StreamSchema
 from anabranch.testing import OperatorHarness
-from benchmarks.merge_data import TOLERANCE, Disorder, MergeFeed
-from benchmarks.merge_kernel import match_percent
+from benchmarks.merge.data import TOLERANCE, Disorder, MergeFeed
+from benchmarks.merge.kernel import match_percent
 from tests.operators.merge_oracle import (
     MAX_TIME,
     Options,
@@ -78,8 +78,8 @@ def driven(
 
 def told(harness: OperatorHarness) -> dict[str, Any]:
     """What the merge says of itself."""
-    assert harness.work.report is not None
-    return harness.work.report
+    said: dict[str, Any] = harness.reported("merge")
+    return said
 
 
 def pairs(harness: OperatorHarness) -> list[tuple[float, float]]:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from anabranch.log.offset import Offset
+from anabranch.operators.offset import Offset
 from anabranch.testing import ManualClock, OperatorHarness
 from anabranch.testing.sparkless import SparklessDatabase
 from tests.operators.join_oracle import Condition, Join, join_of, results, told, uniform

@@ -1,15 +1,17 @@
-"""Every `.slt` file in every way: without Spark, on Spark, and on Spark with the process killed."""
+"""Every `.slt` file in every way: without Spark, on Spark, and on Spark with the process or a part of it killed."""
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from anabranch.testing.slt import SPARK_WAYS, SPARKLESS_WAYS, File, Way, play_file, read
-from anabranch.testing.slt.fleet import play_killed
+from anabranch.testing.slt.fleet import KILLED_WAYS, play_killed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,8 +20,8 @@ HERE = Path(__file__).parent
 FILES = [read(path) for path in sorted(HERE.rglob("*.slt"))]
 # Spark takes about a second to start a standing query: without SLT_ALL=1 the dear ways are for the files that ask.
 ALL = os.environ.get("SLT_ALL", "") not in ("", "0")
-KILLED = [file for file in FILES if ALL or "killed" in file.also]
-KILLS, SEED = 2, 2001
+KILLED = {way: [file for file in FILES if ALL or way in file.also] for way in KILLED_WAYS}
+SEED = 2001
 
 
 def cases(ways: tuple[Way, ...]) -> list[object]:
@@ -45,17 +47,17 @@ def test_on_spark(file: File, way: Way, tmp_path: Path, spark: SparkSession) -> 
 
 
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, BaseException | None]:
-    """What became of the files that were played side by side in a process that was killed."""
-    return dict(play_killed(KILLED, tmp_path_factory.mktemp("killed"), kills=KILLS, seed=SEED))
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, BaseException | None]]:
+    """What became of the files that were played side by side in a process of which something was killed, by way."""
+    return functools.cache(lambda way: dict(play_killed(KILLED[way], tmp_path_factory.mktemp(way), way=way, seed=SEED)))
 
 
 @pytest.mark.chaos
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", [file.name for file in KILLED])
-def test_killed_and_resumed(name: str, killed: dict[str, BaseException | None]) -> None:
-    problem = killed[name]
+@pytest.mark.parametrize(("way", "name"), [(way, file.name) for way in KILLED for file in KILLED[way]])
+def test_killed_and_resumed(way: str, name: str, outcomes: Callable[[str], dict[str, BaseException | None]]) -> None:
+    problem = outcomes(way)[name]
     if problem is not None:
         raise problem
 
@@ -64,4 +66,4 @@ def test_files_are_named_after_their_path() -> None:
     assert {file.header["name"] for file in FILES} == {str(Path(file.path).relative_to(HERE)) for file in FILES}
     assert {file.header["group"] for file in FILES} == {file.name.split("/")[0] for file in FILES}
     assert len(FILES) >= 25
-    assert {way for file in FILES for way in file.also} <= {"killed", *(way.name for way in SPARK_WAYS)}
+    assert {way for file in FILES for way in file.also} <= {*KILLED_WAYS, *(way.name for way in SPARK_WAYS)}

@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 import anabranch
-from anabranch.log.offset import Offset
-from anabranch.operators.window_join import WindowJoin
+from anabranch.operators.join.operator import WindowJoin
+from anabranch.operators.offset import Offset
 from anabranch.schema import TIME_TYPE
 from anabranch.spark.source import StreamingReader, open_reader
 
@@ -33,8 +33,8 @@ def reader_of(root: Path, fast: int, slow: int) -> StreamingReader:
 
 
 def db_options(db: Any) -> Any:
+    from anabranch.engine.options import SourceOptions, ddl
     from anabranch.operators.base import Inputs
-    from anabranch.spark.options import SourceOptions, ddl
 
     storages = {name: db.catalog.stream_storage(name) for name in JOIN.inputs}
     schema = JOIN.schema(Inputs({name: db.reader(name) for name in JOIN.inputs}))

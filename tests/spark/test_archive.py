@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 import pytest
 
 import anabranch as ab
-from anabranch import statements
+from anabranch import execution
+from anabranch.engine.options import ArchivedFiles
 from anabranch.kernels.sampling import kept, lots_between
 from anabranch.queries.archived_files import archived_files
 from anabranch.schema import TIME_TYPE, StreamSchema
-from anabranch.spark.options import ArchivedFiles
 from anabranch.sql.once import OncePlan, plan_once
-from anabranch.sql.parser import parse
+from anabranch.sql.reading.parser import parse
 from anabranch.sql.statements import SelectOnce
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -212,7 +212,7 @@ def test_what_is_added_up_in_full_is_read_by_spark_itself(tmp_path: Path, monkey
     def both(sql: str) -> list[pa.Table]:
         answers = []
         for find in (lambda plan, history: {}, found):
-            monkeypatch.setattr(statements, "archived_files", find)
+            monkeypatch.setattr(execution, "archived_files", find)
             answers.append(db.sql(sql).table())
         return answers
 
@@ -251,7 +251,7 @@ def test_what_is_added_up_in_full_is_read_by_spark_itself(tmp_path: Path, monkey
                 each.paths.append(f"{each.paths[0]}-gone")
             return files
 
-        monkeypatch.setattr(statements, "archived_files", gone)
+        monkeypatch.setattr(execution, "archived_files", gone)
         assert db.sql("SELECT count(*) AS n FROM s").table().to_pylist() == [{"n": 600}]
 
 

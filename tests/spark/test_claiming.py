@@ -8,10 +8,10 @@ from pathlib import Path
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 import anabranch
-from anabranch.log.offset import Offset
+from anabranch.engine.options import SourceOptions, ddl
 from anabranch.operators.base import Inputs
-from anabranch.operators.window_aggregate import WindowAggregate
-from anabranch.spark.options import SourceOptions, ddl
+from anabranch.operators.offset import Offset
+from anabranch.operators.windows.aggregate import WindowAggregate
 from anabranch.spark.source import StreamingReader
 
 

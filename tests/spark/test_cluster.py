@@ -20,7 +20,7 @@ PROGRAM = """
 import sys, time
 import pyarrow as pa
 import anabranch as ab
-import anabranch.operators.window_aggregate as windows, anabranch.operators.select as selects
+import anabranch.operators.windows.aggregate as windows, anabranch.operators.select as selects
 
 master, path, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
 base = 1_767_225_600_000_000

@@ -64,7 +64,7 @@ def test_asking_again_for_a_query_gives_the_same_one_and_another_select_is_refus
     assert db.query("SELECT id,  ts FROM packets", name="ALL") is q
     with pytest.raises(AnabranchError, match="NAME_EXISTS"):
         db.query("SELECT id FROM packets", name="all")
-    with pytest.raises(AnabranchError, match='STREAM_IS_USED "packets" is read by query "all"'):
+    with pytest.raises(AnabranchError, match='STREAM_IS_USED stream "packets" is read by query "all"'):
         db.sql("DROP STREAM packets")
     with pytest.raises(AnabranchError, match="STREAM_IS_AN_ANSWER"):
         db.append("all", packets(1))

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 _BEGIN = """
 import os, sys, threading, time
 import anabranch as ab
-from tests.processes import jvm, kill, planners
+from anabranch.testing.processes import daemons, jvm, kill, planners, workers
 
 def rows(first, count=1000):
     return {"n": list(range(first, first + count))}
@@ -188,6 +188,28 @@ def test_a_query_whose_planner_dies_is_started_again(tmp_path: Path) -> None:
             assert query.table()["n"].to_pylist() == list(range(4000))
             told = query.events()
             assert [event["event"] for event in told] == ["planner_died"] * 3, told
+        """,
+        str(tmp_path),
+    )
+
+
+def test_statements_and_new_queries_do_without_the_helpers_that_died(tmp_path: Path) -> None:
+    play(
+        """
+        with ab.open(path) as db:
+            db.sql("CREATE STREAM s (n BIGINT)")
+            db.append("s", rows(0))
+            query = db.query("SELECT n FROM s", name="all").wait(300)
+            assert db.sql("SELECT count(*) AS n FROM s").table().to_pylist() == [{"n": 1000}]
+            for ask in (
+                lambda: db.sql("SELECT count(*) AS n FROM s").table()["n"].to_pylist() == [1000],
+                lambda: db.query("SELECT n FROM s WHERE n < 10", name="few").wait(300).table().num_rows == 10,
+            ):
+                for helper in (*daemons(), *workers()):  # those that fork first: what they forked is not started again
+                    kill(helper)
+                assert ask()
+            db.append("s", rows(1000))
+            assert query.wait(300).table()["n"].to_pylist() == list(range(2000))
         """,
         str(tmp_path),
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.log.offset import Offset
-from anabranch.operators.history_join import HistoryJoin
-from anabranch.spark import reducing
-from anabranch.spark.reducing import Reducing
+from anabranch.engine import reducing
+from anabranch.engine.reducing import Reducing
+from anabranch.operators.history.join import HistoryJoin
+from anabranch.operators.offset import Offset
 
 
 class Clock:

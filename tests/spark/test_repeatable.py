@@ -13,7 +13,7 @@ from sqlglot import exp
 import anabranch as ab
 from anabranch.errors import AnabranchError
 from anabranch.sql import parse
-from anabranch.sql.safety import check_tree
+from anabranch.sql.checking.safety import check_tree
 from anabranch.sql.statements import SelectOnce
 
 if TYPE_CHECKING:

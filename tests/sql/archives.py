@@ -9,6 +9,7 @@ from anabranch.schema import StreamSchema
 from anabranch.sql import ArchiveQuestion, OncePlan, StandingPlan, parse, plan_once, plan_standing
 from anabranch.sql.statements import SelectOnce
 from anabranch.sql.tree import Select
+from tests.sql.written_down import read_again
 
 SECOND = 1_000_000
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86400 * SECOND
@@ -52,7 +53,7 @@ def question(text: str) -> ArchiveQuestion:
 
 def standing(text: str) -> StandingPlan:
     """The plan of a standing query, which is that of the same query asked once."""
-    plan = plan_standing(select(text), find_stream, REDUCERS)
+    plan = read_again(plan_standing(select(text), find_stream, REDUCERS))
     assert once(text).standing == plan
     return plan
 

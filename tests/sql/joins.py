@@ -6,6 +6,7 @@ from anabranch.errors import CatalogError
 from anabranch.schema import StreamSchema
 from anabranch.sql import StandingPlan, parse, plan_once, plan_standing
 from anabranch.sql.statements import SelectOnce
+from tests.sql.written_down import read_again
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -32,7 +33,7 @@ def plan(text: str) -> StandingPlan:
     """The plan of a standing query, which is that of the same query asked once."""
     (statement,) = parse(text)
     assert isinstance(statement, SelectOnce)
-    found = plan_standing(statement.select, find_stream)
+    found = read_again(plan_standing(statement.select, find_stream))
     assert plan_once(statement.select, find_stream).standing == found
     return found
 

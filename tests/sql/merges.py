@@ -11,6 +11,7 @@ from anabranch.schema import StreamSchema
 from anabranch.sql import StandingPlan, parse, plan_once, plan_standing
 from anabranch.sql.statements import SelectOnce
 from anabranch.sql.tree import Select
+from tests.sql.written_down import read_again
 
 SECOND = 1_000_000
 _RAIN = StreamSchema.of(
@@ -49,7 +50,7 @@ def select(text: str) -> Select:
 
 def plan(text: str) -> StandingPlan:
     """The plan of a standing query, which is that of the same query asked once, when the streams count as ended."""
-    found = plan_standing(select(text), find_stream)
+    found = read_again(plan_standing(select(text), find_stream))
     once = plan_once(select(text), find_stream)
     assert (once.standing, once.sql, once.ended) == (found, None, True)
     return found

@@ -15,12 +15,12 @@ from typing import Any
 import pyarrow as pa
 
 from anabranch import expressions
-from anabranch.operators.aggregates import aggregate
+from anabranch.functions.aggregates import aggregate
 from anabranch.operators.base import Operator
-from anabranch.operators.window_aggregate import WindowAggregate
-from anabranch.operators.window_changes import WindowChanges
-from anabranch.operators.window_rows import WindowRows
-from anabranch.operators.window_sets import WindowSetOperation
+from anabranch.operators.windows.aggregate import WindowAggregate
+from anabranch.operators.windows.changes import WindowChanges
+from anabranch.operators.windows.rows import WindowRows
+from anabranch.operators.windows.sets import WindowSetOperation
 from anabranch.schema import TIME_TYPE
 
 Row = tuple[Any, ...]

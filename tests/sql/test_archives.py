@@ -8,12 +8,12 @@ import json
 import pytest
 from sqlglot import exp
 
-from anabranch.operators.history_join import HistoryJoin
-from anabranch.operators.history_join_aggregate import HistoryJoinAggregate
-from anabranch.operators.landmark import Landmark
+from anabranch.operators.history.join import HistoryJoin
+from anabranch.operators.history.join_aggregate import HistoryJoinAggregate
+from anabranch.operators.history.landmark import Landmark
 from anabranch.sql import ArchiveQuestion, ArchiveUse, parse, plan_standing
 from anabranch.sql import statements as s
-from anabranch.sql.archive_tree import Accuracy, ArchiveTable, Portions, Reducing, Since
+from anabranch.sql.archive_tree import Accuracy, ArchiveTable, Portions, ReduceBy, Since
 from tests.sql.archives import DAY, HOUR, LAST, MINUTE, NOVEMBER, SECOND, find_stream, once, question, select, standing
 
 # -- statements --------------------------------------------------------------------------------------
@@ -47,14 +47,14 @@ STATEMENTS = [
     ("ALTER ARCHIVE ON cars ADD LEVEL 95 PERCENT", s.AlterArchive("cars", None, add_level=95)),
     ("ALTER ARCHIVE small ON cars DROP LEVEL 20 PERCENT", s.AlterArchive("cars", "small", drop_level=20)),
     ("ALTER ARCHIVE cars KEEP INTERVAL 1 WEEK", s.AlterArchive("cars", None, keep_us=7 * DAY)),
-    ("DROP ARCHIVE small ON cars", s.DropArchive("cars", "small")),
-    ("DROP ARCHIVE IF EXISTS ON cars", s.DropArchive("cars", None, if_exists=True)),
-    ("DROP ARCHIVE cars", s.DropArchive("cars", None)),
-    ("DESCRIBE ARCHIVE small ON cars", s.DescribeArchive("cars", "small")),
-    ("DESC ARCHIVE cars", s.DescribeArchive("cars", None)),
+    ("DROP ARCHIVE small ON cars", s.Drop("archive", "small", on="cars")),
+    ("DROP ARCHIVE IF EXISTS ON cars", s.Drop("archive", None, if_exists=True, on="cars")),
+    ("DROP ARCHIVE cars", s.Drop("archive", None, on="cars")),
+    ("DESCRIBE ARCHIVE small ON cars", s.Describe("archive", "small", "cars")),
+    ("DESC ARCHIVE cars", s.Describe("archive", None, "cars")),
     ("DESCRIBE archive", s.Describe(None, "archive")),
     ("DESCRIBE archive.rejects", s.Describe(None, "archive.rejects")),
-    ("SHOW ARCHIVES", s.ShowArchives()),
+    ("SHOW ARCHIVES", s.Show("archive")),
     ("VACUUM ARCHIVE ON cars", s.VacuumArchive("cars", None)),
     ("VACUUM ARCHIVE small ON cars RETAIN INTERVAL 0 SECONDS", s.VacuumArchive("cars", "small", 0)),
     ("ALTER STREAM cars ADD COLUMN lane INT", s.AddColumn("cars", "lane", "INT")),
@@ -82,18 +82,18 @@ TABLES = [
         "INTERVAL 1 MINUTE",
         ArchiveTable(since=NOVEMBER, until=NOVEMBER + HOUR - MINUTE + 1),
     ),
-    ("ARCHIVE cars REDUCE BY uniform(0.4)", ArchiveTable(reducing=Reducing("uniform", (0.4,)))),
-    ("ARCHIVE cars c REDUCE BY by_key(plate, .9)", ArchiveTable(reducing=Reducing("by_key", ("plate", 0.9)))),
+    ("ARCHIVE cars REDUCE BY uniform(0.4)", ArchiveTable(reducing=ReduceBy("uniform", (0.4,)))),
+    ("ARCHIVE cars c REDUCE BY by_key(plate, .9)", ArchiveTable(reducing=ReduceBy("by_key", ("plate", 0.9)))),
     (
         "ARCHIVE cars REDUCE BY load(INTERVAL 5 SECONDS, `interval`) BETWEEN DATE '2026-11-01' AND DATE '2026-11-01'",
         ArchiveTable(
             since=NOVEMBER,
             until=NOVEMBER + 1,
-            reducing=Reducing("load", (dt.timedelta(seconds=5), "interval")),
+            reducing=ReduceBy("load", (dt.timedelta(seconds=5), "interval")),
         ),
     ),
-    ("ARCHIVE cars REDUCE BY mine()", ArchiveTable(reducing=Reducing("mine"))),
-    ("ARCHIVE cars REDUCE BY mine(-2, 1e3, x)", ArchiveTable(reducing=Reducing("mine", (-2, 1000.0, "x")))),
+    ("ARCHIVE cars REDUCE BY mine()", ArchiveTable(reducing=ReduceBy("mine"))),
+    ("ARCHIVE cars REDUCE BY mine(-2, 1e3, x)", ArchiveTable(reducing=ReduceBy("mine", (-2, 1000.0, "x")))),
 ]
 
 
@@ -143,7 +143,7 @@ def test_portions_of_the_past() -> None:
         ("LAST 1 INTERVAL 1 WEEK WITHIN INTERVAL 0 SECONDS", Portions(1, 7 * DAY, 0)),
     ):
         assert select(text.format(said)).archives == (ArchiveTable(portions=portions),)
-    reduced = Reducing("by_key", ("plate", 0.9))
+    reduced = ReduceBy("by_key", ("plate", 0.9))
     assert select(text.format(f"REDUCE BY by_key(plate, 0.9) {LAST}")).archives == (
         ArchiveTable(portions=week, reducing=reduced),
     )
@@ -153,7 +153,7 @@ def test_since_and_until() -> None:
     text = "SELECT count(*) AS n FROM cars c SINCE TIMESTAMP '2026-11-01'{} WHERE exit > 1 EMIT EVERY INTERVAL 1 HOUR"
     assert select(text.format("")).since == Since(NOVEMBER)
     found = select(text.format(" UNTIL DATE '2026-11-02' REDUCE BY age(INTERVAL 1 DAY)"))
-    assert found.since == Since(NOVEMBER, NOVEMBER + DAY, Reducing("age", (dt.timedelta(days=1),)))
+    assert found.since == Since(NOVEMBER, NOVEMBER + DAY, ReduceBy("age", (dt.timedelta(days=1),)))
     assert found.tree.sql("spark") == "SELECT COUNT(*) AS n FROM cars AS c WHERE exit > 1"
     assert (found.every, found.archives) == (HOUR, ())
 
@@ -397,6 +397,7 @@ def test_a_question_explains_itself() -> None:
             "order": ["v DESC"],
             "limit": 3,
             "confidence": "95 percent",
+            "bounds": "NULL where none can be said; the answer's notices say why",
         },
         "runs_in_spark_sql": False,
     }
@@ -412,7 +413,8 @@ def test_a_question_explains_itself() -> None:
         "   aggregates: avg(speed) AS avg_1\n"
         "   order: v DESC\n"
         "   limit: 3\n"
-        "   confidence: 95 percent"
+        "   confidence: 95 percent\n"
+        "   bounds: NULL where none can be said; the answer's notices say why"
     )
     soon = question(ASKED.format("WITHIN 500 MILLISECONDS")).explain()
     assert (soon["within"], soon.get("error"), soon["range"]) == (
@@ -455,7 +457,8 @@ def test_a_query_since_a_time_is_a_landmark() -> None:
         live_from=0,
         confidence=0.99,
     )
-    assert (plan.stream, plan.time, plan.residual_sql, plan.pushed) == ("cars", "_time", None, "speed > 0")
+    assert (plan.stream, plan.time, plan.residual_sql) == ("cars", "_time", None)
+    assert plan.explain()["streams"] == [{"stream": "cars", "filter_pushed_to_read": "speed > 0"}]
     assert plan.schema is not None
     assert plan.schema.time == "_time"
     assert set(plan.schema.names) == {"exit", "cars", "cars_low", "cars_high", "_time", "_fraction"}
@@ -475,6 +478,14 @@ def test_without_a_reducer_a_landmark_has_no_bounds() -> None:
 # -- joins with the past -----------------------------------------------------------------------------
 
 COMMUTERS = "FROM cars c JOIN ARCHIVE cars h LAST 7 INTERVAL 1 DAY WITHIN INTERVAL 30 MINUTES"
+
+
+def test_the_plan_of_a_join_with_the_past_shows_what_is_read_of_both() -> None:
+    plan = standing(f"SELECT c.plate {COMMUTERS} ON h.plate = c.plate AND h.speed > 5 WHERE c.speed < 90")
+    assert plan.explain()["streams"] == [
+        {"stream": "cars", "filter_pushed_to_read": "speed < 90"},
+        {"stream": "cars", "filter_pushed_to_read": "speed > 5"},
+    ]
 
 
 def test_a_join_with_the_past() -> None:

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from anabranch.operators import operator_from_json
-from anabranch.operators.window_aggregate import WindowAggregate
-from anabranch.operators.window_combination import WindowCombination
-from anabranch.operators.window_join import WindowJoin
-from anabranch.operators.window_join_aggregate import WindowJoinAggregate
+from anabranch.operators.join.aggregate import WindowJoinAggregate
+from anabranch.operators.join.combination import WindowCombination
+from anabranch.operators.join.operator import WindowJoin
+from anabranch.operators.windows.aggregate import WindowAggregate
 from tests.sql.joins import MINUTE, SECOND, columns, plan
 
 AB = "FROM a A, b B WINDOW = INTERVAL 10 SECONDS"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from anabranch.operators import operator_from_json
-from anabranch.operators.window_join import WindowJoin
+from anabranch.operators.join.operator import WindowJoin
 from anabranch.sql import parse, plan_once
 from anabranch.sql.statements import SelectOnce
 from tests.sql.joins import MINUTE, SECOND, columns, find_stream, plan
@@ -41,7 +41,7 @@ def test_one_window_is_for_every_pair() -> None:
         columns=(("GasId", "`A.GasId`"), TIME),
         time="_time",
     )
-    assert (found.stream, found.time, found.residual_sql, found.pushed) == ("north", "_time", None, None)
+    assert (found.stream, found.time, found.residual_sql) == ("north", "_time", None)
     assert columns(found) == [["GasId", "INT"], ["_time", "TIMESTAMP"]]
 
 
@@ -275,6 +275,19 @@ def test_the_plan_shows_what_is_read_of_each_source() -> None:
         {"stream": "a", "filter_pushed_to_read": "v > 3"},
         {"stream": "a", "filter_pushed_to_read": None},
         {"stream": "b", "filter_pushed_to_read": None},
+    ]
+
+
+def test_the_plan_of_an_aggregate_shows_it_below_the_join() -> None:
+    found = plan("SELECT count(*) AS n FROM a x, b y WINDOW = INTERVAL 1 HOUR WHERE x.v > 3 EMIT EVERY INTERVAL 1 DAY")
+    assert found.explain()["streams"] == [
+        {"stream": "a", "filter_pushed_to_read": "v > 3"},
+        {"stream": "b", "filter_pushed_to_read": None},
+    ]
+    assert found.explain_text().splitlines()[-3:] == [
+        "      └─ stream a",
+        "         filter pushed to the read: v > 3",
+        "      └─ stream b",
     ]
 
 

@@ -9,11 +9,12 @@ import pytest
 
 from anabranch.operators import operator_from_json
 from anabranch.operators.base import Inputs
-from anabranch.operators.select import Select
-from anabranch.operators.window_aggregate import WindowAggregate
+from anabranch.operators.select import SelectRows
+from anabranch.operators.windows.aggregate import WindowAggregate
 from anabranch.schema import StreamSchema
 from anabranch.sql import StandingPlan, parse, plan_standing
 from anabranch.sql.statements import SelectOnce
+from tests.sql.written_down import read_again
 
 MINUTE = 60_000_000
 Lookup = Callable[[str], StreamSchema]
@@ -22,7 +23,7 @@ Lookup = Callable[[str], StreamSchema]
 def plan(text: str, lookup: Lookup) -> StandingPlan:
     (statement,) = parse(text)
     assert isinstance(statement, SelectOnce)
-    return plan_standing(statement.select, lookup)
+    return read_again(plan_standing(statement.select, lookup))
 
 
 def windowed(text: str, lookup: Lookup) -> WindowAggregate:
@@ -34,7 +35,7 @@ def windowed(text: str, lookup: Lookup) -> WindowAggregate:
 def test_star_is_every_column_and_the_time_stays_the_time(lookup: Lookup) -> None:
     found = plan("SELECT * FROM packets", lookup)
     names = ("saddr", "daddr", "id", "length", "ts")
-    assert found.operator == Select("packets", tuple((n, n) for n in names), "ts")
+    assert found.operator == SelectRows("packets", tuple((n, n) for n in names), "ts")
     assert found.residual_sql is None
     assert found.schema is not None
     assert (found.schema.names, found.time) == (list(names), "ts")
@@ -42,18 +43,17 @@ def test_star_is_every_column_and_the_time_stays_the_time(lookup: Lookup) -> Non
 
 def test_star_except_and_qualified_star(lookup: Lookup) -> None:
     found = plan("SELECT p.* EXCEPT (saddr, ID) FROM packets p", lookup)
-    assert found.operator == Select("packets", (("daddr", "daddr"), ("length", "length"), ("ts", "ts")), "ts")
+    assert found.operator == SelectRows("packets", (("daddr", "daddr"), ("length", "length"), ("ts", "ts")), "ts")
 
 
 def test_without_its_time_the_answer_gets_one(lookup: Lookup) -> None:
     found = plan("SELECT P.SADDR, length * 2 AS double, double + 1 AS more FROM Packets p WHERE p.length > 100", lookup)
-    assert found.operator == Select(
+    assert found.operator == SelectRows(
         "Packets",
         (("saddr", "saddr"), ("double", "length * 2"), ("more", "(length * 2) + 1"), ("_time", "ts")),
         "_time",
         "length > 100",
     )
-    assert found.pushed == "length > 100"
     assert found.schema is not None
     assert found.schema.to_json() == {
         "columns": [["saddr", "STRING"], ["double", "INT"], ["more", "INT"], ["_time", "TIMESTAMP"]],
@@ -69,7 +69,7 @@ def test_what_arrow_cannot_do_is_left_to_spark(lookup: Lookup) -> None:
     found = plan(
         "SELECT soundex(saddr) AS s, length FROM packets WHERE id > 3 AND soundex(daddr) = 'x' AND length < 9", lookup
     )
-    assert found.operator == Select(
+    assert found.operator == SelectRows(
         "packets",
         (("saddr", "saddr"), ("daddr", "daddr"), ("length", "length"), ("ts", "ts")),
         "ts",
@@ -84,7 +84,7 @@ def test_what_arrow_cannot_do_is_left_to_spark(lookup: Lookup) -> None:
 
 def test_names_may_hold_anything(lookup: Lookup) -> None:
     found = plan("SELECT `a b.c``d` AS `q.r` FROM `x.y` WHERE `A B.C``D` > 1", lookup)
-    assert found.operator == Select("x.y", (("q.r", "`a b.c``d`"), ("_time", "_time")), "_time", "`a b.c``d` > 1")
+    assert found.operator == SelectRows("x.y", (("q.r", "`a b.c``d`"), ("_time", "_time")), "_time", "`a b.c``d` > 1")
 
 
 def test_rejects_of_a_stream_can_be_read(lookup: Lookup) -> None:
@@ -274,7 +274,7 @@ def test_the_planned_schema_is_the_operators(text: str, lookup: Lookup) -> None:
 
 def test_an_interval_of_two_units_stays_whole(lookup: Lookup) -> None:
     found = plan("SELECT id, ts FROM packets WHERE ts > TIMESTAMP '2026-01-03' - INTERVAL 1 DAY 2 HOURS", lookup)
-    assert isinstance(found.operator, Select)
+    assert isinstance(found.operator, SelectRows)
     assert found.operator.filter is not None
     assert "- (INTERVAL '1' DAY + INTERVAL '2' HOURS)" in found.operator.filter
 

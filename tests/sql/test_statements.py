@@ -9,8 +9,8 @@ import pytest
 
 from anabranch.errors import AnabranchError
 from anabranch.sql import statements as s
-from anabranch.sql.parser import is_complete, parse
-from anabranch.sql.tokens import tokenize
+from anabranch.sql.reading.parser import is_complete, parse
+from anabranch.sql.reading.tokens import tokenize
 from anabranch.sql.tree import Window
 
 SECOND = 1_000_000
@@ -53,15 +53,17 @@ def test_create_stream_with_everything() -> None:
     )
 
 
-def test_create_stream_from_a_kind_that_was_passed_in() -> None:
-    (statement,) = parse(
-        "CREATE STREAM rooms_raw (room STRING, t DOUBLE) FROM mqtt"
-        " OPTIONS (host 'localhost', port 1883, topic 'rooms/+');",
-        source_kinds=["mqtt"],
-    )
+def test_create_stream_from_a_connector_of_the_table() -> None:
+    statement = one("CREATE STREAM floods FROM DataSpace OPTIONS (url 'grpc://localhost:1', `dataset` = 'floods', n 3)")
     assert isinstance(statement, s.CreateStream)
-    assert statement.kind == "mqtt"
-    assert statement.options == {"host": "localhost", "port": "1883", "topic": "rooms/+"}
+    assert (statement.kind, statement.columns) == ("dataspace", ())
+    assert statement.options == {"url": "grpc://localhost:1", "dataset": "floods", "n": "3"}
+
+
+@pytest.mark.parametrize("kind", ["mqtt", "append", "query", "rejects"])
+def test_nothing_else_can_stand_behind_from(kind: str) -> None:
+    with pytest.raises(AnabranchError, match=r"SOURCE_NOT_AVAILABLE \(line 1, column 30\)"):
+        parse(f"CREATE STREAM s (a INT) FROM {kind}")
 
 
 def test_insert_takes_every_kind_of_plain_value() -> None:
@@ -94,8 +96,8 @@ def test_insert_now_is_a_time_in_utc() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("SHOW STREAMS", s.ShowStreams()),
-        ("show queries", s.ShowQueries()),
+        ("SHOW STREAMS", s.Show("stream")),
+        ("show queries", s.Show("query")),
         ("DESCRIBE QUERY q1", s.Describe("query", "q1")),
         ("DESC STREAM `a b`", s.Describe("stream", "a b")),
         ("DESCRIBE stream", s.Describe(None, "stream")),
@@ -191,8 +193,7 @@ def test_every_statement_of_the_table_is_one_that_parses() -> None:
         s.SelectOnce: "SELECT 1",
         s.Subscribe: "SUBSCRIBE TO q",
         s.Explain: "EXPLAIN SELECT 1",
-        s.ShowStreams: "SHOW STREAMS",
-        s.ShowQueries: "SHOW QUERIES",
+        s.Show: "SHOW STREAMS",
         s.Describe: "DESCRIBE q",
         s.StopQuery: "STOP QUERY q",
         s.StartQuery: "START QUERY q",
@@ -201,9 +202,6 @@ def test_every_statement_of_the_table_is_one_that_parses() -> None:
         s.AddColumn: "ALTER STREAM s ADD COLUMN a INT",
         s.CreateArchive: "CREATE ARCHIVE ON s USING plain",
         s.AlterArchive: "ALTER ARCHIVE ON s KEEP INTERVAL 1 DAY",
-        s.DropArchive: "DROP ARCHIVE ON s",
-        s.DescribeArchive: "DESCRIBE ARCHIVE ON s",
-        s.ShowArchives: "SHOW ARCHIVES",
         s.VacuumArchive: "VACUUM ARCHIVE ON s",
     }
     assert {row.statement for row in s.STATEMENTS} == set(examples)

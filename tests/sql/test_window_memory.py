@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from anabranch.testing.sparkless import SparklessDatabase
-from anabranch.windows.spill import SpillFile
+from anabranch.windows.basic.spill import SpillFile
 
 SELECT = "SELECT mode(v) AS most FROM s WINDOW = INTERVAL 40 SECONDS SLIDE INTERVAL 1 SECOND"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from anabranch.errors import QueryError
-from anabranch.operators.window_aggregate import WindowAggregate
+from anabranch.operators.windows.aggregate import WindowAggregate
 from anabranch.schema import StreamSchema
 from anabranch.testing import ManualClock, OperatorHarness
 from anabranch.testing.sparkless import NeedsSpark, SparklessDatabase

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from anabranch.windows.basic.values import Domain
 from anabranch.windows.index import Ranges, make_index
-from anabranch.windows.values import Domain
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.windows.runs import SortedRuns
+from anabranch.windows.index.runs import SortedRuns
 
 CODES = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3)
 PIECE = st.tuples(st.sampled_from([0, 0, 1, 1, 2, 9, 10_000_000]), st.lists(st.tuples(CODES, st.integers(0, 2))))

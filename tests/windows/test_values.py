@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.windows.values import Domain
+from anabranch.windows.basic.values import Domain
 
 COLUMNS: list[tuple[pa.DataType, list[Any]]] = [
     (pa.int8(), [-128, 0, 127]),

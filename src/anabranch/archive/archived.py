@@ -16,7 +16,7 @@ import pyarrow as pa
 from anabranch.archive.declaration import ROW, ArchiveInfo
 from anabranch.archive.facts import Aside, Ranges, united
 from anabranch.archive.files import RunFile, by_number, table_schema
-from anabranch.archive.layouts import COPY, PRIMARY, Choice, Layout, layout_of
+from anabranch.archive.layouts import COPY, PRIMARY, Layout, ReadPlace, layout_of
 from anabranch.archive.marks import mark
 from anabranch.archive.runs import Run
 from anabranch.archive.table import RunTable
@@ -178,12 +178,12 @@ class ArchiveReader:
         pieces = []
         for run in self._covering(start, end):
             low, high = max(start, run.first), min(end, run.end)
-            rows, _ = self._whole_part(Choice(PRIMARY, run, run.blocks), columns, 1.0, None)
+            rows, _ = self._whole_part(ReadPlace(PRIMARY, run, run.blocks), columns, 1.0, None)
             pieces.append(rows.select(list(columns)).slice(low - run.first, high - low))
         schema = pa.schema([self._schema.field(name) for name in columns])
         return pa.concat_tables(pieces) if pieces else schema.empty_table()
 
-    def _blocks(self, choice: Choice, low: int, high: int, columns: Sequence[str]) -> pa.Table:
+    def _blocks(self, choice: ReadPlace, low: int, high: int, columns: Sequence[str]) -> pa.Table:
         """Rows of blocks in order, with their numbers in a first column."""
         try:
             file = RunFile(self.storage.child(choice.table), choice.run)
@@ -249,18 +249,20 @@ class ArchiveReader:
     def _all_aside(self, start: int, end: int, columns: Sequence[str], keep: float, by: str | None) -> Aside:
         tables: list[pa.Table] = []
         ranges: list[Ranges] = []
+        told = True
         for run in self._covering(start, end):
             found = self._aside_of(self._choose(run, keep, by), columns)
             ranges.append(found.ranges)
+            told &= found.told
             rows = found.rows
             if start > run.first or end < run.end:
                 numbers = integers(rows.column(ROW))
                 rows = rows.filter(pa.array((numbers >= start) & (numbers < end)))
             tables.append(rows)
         schema = pa.schema([self._schema.field(name) for name in (ROW, *columns)])
-        return Aside(pa.concat_tables(tables) if tables else schema.empty_table(), united(columns, ranges))
+        return Aside(pa.concat_tables(tables) if tables else schema.empty_table(), united(columns, ranges), told)
 
-    def _aside_of(self, choice: Choice, columns: Sequence[str]) -> Aside:
+    def _aside_of(self, choice: ReadPlace, columns: Sequence[str]) -> Aside:
         key = (choice.table, choice.run.path, tuple(columns))
         with self._mutex:
             found = self._aside.get(key)
@@ -269,7 +271,7 @@ class ArchiveReader:
                 return found
         file = RunFile(self.storage.child(choice.table), choice.run)
         rows = file.read(file.apart(), [ROW, *columns], self._schema)
-        found = Aside(rows, file.ranges(columns))
+        found = Aside(rows, file.ranges(columns), file.has_facts)
         with self._mutex:
             self.bytes_read += file.bytes_read
             if key not in self._aside:  # another thread may have been faster
@@ -279,13 +281,18 @@ class ArchiveReader:
                 self._aside_rows -= self._aside.popitem(last=False)[1].rows.num_rows
         return found
 
-    def _choose(self, run: Run, keep: float, by: str | None) -> Choice:
+    def without_facts(self) -> int:
+        """How many runs do not say which of their rows lie far out."""
+        table = self.storage.child(PRIMARY)
+        return sum(not RunFile(table, run).has_facts for run in self.runs)
+
+    def _choose(self, run: Run, keep: float, by: str | None) -> ReadPlace:
         if keep <= 0:
-            return Choice(PRIMARY, run, 0)
+            return ReadPlace(PRIMARY, run, 0)
         return self._layout.choose(run, keep, by, self._copies)
 
     def _kept(
-        self, choice: Choice, low: int, high: int, columns: Sequence[str], keep: float, by: str | None, again: bool
+        self, choice: ReadPlace, low: int, high: int, columns: Sequence[str], keep: float, by: str | None, again: bool
     ) -> pa.Table:
         some = low > choice.run.first or high < choice.run.end
         if (some or again) and not self._layout.in_order(choice.table):
@@ -308,7 +315,7 @@ class ArchiveReader:
         return key_lots(rows.column(by), self.info.seed)
 
     def _whole_part(
-        self, choice: Choice, columns: Sequence[str], keep: float, by: str | None
+        self, choice: ReadPlace, columns: Sequence[str], keep: float, by: str | None
     ) -> tuple[pa.Table, Lots | None]:
         """The rows that are kept of a run whose blocks all have rows of any time: who wants some pays for all."""
         key = (choice.table, choice.run.path, tuple(columns), by)

@@ -51,6 +51,8 @@ class Aside(NamedTuple):
 
     rows: pa.Table
     ranges: Ranges
+    told: bool = True
+    """False if some file does not say which of its rows lie far out, so that there may be others."""
 
 
 class Facts(NamedTuple):
@@ -87,6 +89,12 @@ def facts_of(rows: pa.Table, columns: Iterable[str]) -> Facts:
             there = present[name]
             found[name] = extent(values[name], near if there is None else near & there)
     return Facts(far, {name: _range(found[name]) for name in numbers})
+
+
+def ranges_of(rows: pa.Table) -> Ranges:
+    """The ranges of rows that are all there, of those of their columns that are numbers."""
+    numbers = [name for name in rows.column_names if is_number(rows.schema.field(name).type)]
+    return {name: _range(extent(floats(rows.column(name)), valid(rows.column(name)))) for name in numbers}
 
 
 def _range(found: Extent) -> Range:
@@ -159,3 +167,10 @@ def places_in(numbers: pa.ChunkedArray | pa.Array, far: pa.ChunkedArray | pa.Arr
     at = np.minimum(np.searchsorted(others, mine), len(others) - 1)
     found: NDArray[np.bool_] = others[at] == mine
     return found
+
+
+def with_aside(rows: pa.Table, apart: pa.Table) -> tuple[pa.Table, NDArray[np.bool_]]:
+    """Rows of a reduced read and those that lie far out, each once, and which of them do."""
+    near = rows.filter(pa.array(~places_in(rows.column("_row"), apart.column("_row"))))
+    both = pa.concat_tables([near, apart.select(near.column_names)])
+    return both, np.arange(both.num_rows) >= near.num_rows

@@ -82,6 +82,10 @@ class HistoryReader(StreamReader):
     def archives(self) -> list[ArchiveReader]:
         return self._archives
 
+    @property
+    def has_archives(self) -> bool:
+        return bool(self._archives)
+
     def refresh(self) -> None:
         super().refresh()
         self._find_archives()
@@ -228,7 +232,8 @@ class HistoryReader(StreamReader):
             parts.insert(0, self._aside_of_log(start, min(before, end), self.first_row(), columns))
         if middle < end:
             parts.append(self._aside_of_log(middle, end, archive.end, columns))
-        return Aside(pa.concat_tables([each.rows for each in parts]), united(columns, [each.ranges for each in parts]))
+        ranges = united(columns, [each.ranges for each in parts])
+        return Aside(pa.concat_tables([each.rows for each in parts]), ranges, all(each.told for each in parts))
 
     def _aside_of_log(self, start: int, end: int, first: int, columns: list[str]) -> Aside:
         """Facts of rows that are in no run are those of strata: whichever rows of one are read, they are the same."""

@@ -1,5 +1,7 @@
 """What exists, durably: the streams and standing queries of a database directory."""
 
-from anabranch.catalog.catalog import QUERY_ORIGIN, Catalog, QueryInfo
+from anabranch.catalog.catalog import Catalog
+from anabranch.catalog.query_info import QueryInfo
+from anabranch.catalog.readers import ARCHIVE, QUERY, STREAM, ObjectName
 
-__all__ = ["QUERY_ORIGIN", "Catalog", "QueryInfo"]
+__all__ = ["ARCHIVE", "QUERY", "STREAM", "Catalog", "ObjectName", "QueryInfo"]

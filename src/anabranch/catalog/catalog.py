@@ -3,6 +3,8 @@
     <root>/anabranch.json               that this is a database, and of which format
     <root>/streams/<name>/stream.json   a stream's declaration, beside its segments
     <root>/queries/<name>/query.json    a standing query: its text, and whether it should run
+                          plan.json     how it is run, decided when it was made
+    <root>/readers/                     who reads what; see `readers`
 
 Names match without regard to case and may hold any character; on disk those that files cannot have are encoded.
 """
@@ -13,62 +15,46 @@ import contextlib
 import hashlib
 import secrets
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from anabranch.archive.declaration import ROW
+from anabranch.archive.declaration import INFO as ARCHIVE_INFO
+from anabranch.archive.declaration import ROW, archive_storage
 from anabranch.catalog import reducers
+from anabranch.catalog.query_info import INFO as QUERY_INFO
+from anabranch.catalog.query_info import QueryInfo
+from anabranch.catalog.readers import ARCHIVE, QUERY, ObjectName, Readers
 from anabranch.clock import Clock
+from anabranch.connectors import connector_of
+from anabranch.connectors.opening import end_of, open_stream
 from anabranch.dataspace.access import Access
-from anabranch.dataspace.opening import end_of, open_stream
 from anabranch.errors import CatalogError, StreamError, did_you_mean
 from anabranch.log.lock import BEING_WRITTEN, WriterLock
-from anabranch.log.offset import Offset
+from anabranch.log.offset import End
 from anabranch.log.stamps import AHEAD_US
 from anabranch.log.storage import Storage, decoded_name, encoded_name
-from anabranch.log.stream import INFO, StreamInfo, has_rows, rejects_info
+from anabranch.log.stream import (
+    ANSWERS,
+    INFO,
+    StreamInfo,
+    has_rows,
+    rejects_info,
+    rejects_owner,
+    rejects_storage,
+)
 from anabranch.schema import StreamSchema, arrow_type
 
 if TYPE_CHECKING:
-    from anabranch.dataspace.opening import Reader
+    from anabranch.connectors.base import Reader
 
 FORMAT = 1
-REJECTS = ".rejects"
-QUERY_ORIGIN = "query "
-"""How the origin of a stream begins that holds the answers of a query."""
 _MARKER = "anabranch.json"
-_QUERY = "query.json"
-
-
-@dataclass(frozen=True)
-class QueryInfo:
-    """A standing query: the SELECT it answers, and whether it is meant to run."""
-
-    name: str
-    sql: str
-    running: bool = True
-    kind: str = "query"
-    """`query` for CREATE CONTINUOUS QUERY, `stream` for CREATE STREAM … AS, `archive` for what fills an archive."""
-    id: str = field(default_factory=lambda: secrets.token_hex(6))
-    """Differs from that of a dropped query of the same name, so that nothing of it is taken for this one's."""
-    live_from: int | None = None
-    """The stream's end when a query with SINCE was made: rows before it are history, which may be read in part."""
-
-    @property
-    def is_damaged(self) -> bool:
-        """Whether nobody knows what it asks: its declaration cannot be read."""
-        return not self.sql
-
-    def damage(self) -> CatalogError:
-        return CatalogError(
-            "DECLARATION_IS_DAMAGED",
-            f'what query "{self.name}" asks cannot be read',
-            detail=f"its {_QUERY} is lost or not what was written",
-            hint="put the file back from a copy of the database, or DROP QUERY it and create it again",
-        )
+_PLAN = "plan.json"
+PLAN_FORMAT = 1
+"""Changes when plans that were written down would no longer be read as they were meant."""
 
 
 class Catalog:
@@ -78,6 +64,8 @@ class Catalog:
         self.root = root
         self.access = access or Access()
         """What declarations of streams may reach outside of the database."""
+        self.readers = Readers(root)
+        """Who reads what."""
         self._clock = clock
         if root.is_file():
             raise CatalogError("NOT_A_DATABASE", f"{root.path} is a file", hint="give an empty or new directory")
@@ -94,6 +82,7 @@ class Catalog:
             root.make()
             for part in ("streams", "queries"):
                 root.child(part).make()
+            self.readers.begin()
             root.write_json(_MARKER, {"format": FORMAT})
         elif marker.get("format") != FORMAT:
             raise CatalogError(
@@ -103,8 +92,9 @@ class Catalog:
     # -- streams -----------------------------------------------------------------------------
 
     def stream_storage(self, name: str) -> Storage:
-        if name.lower().endswith(REJECTS):
-            return self.stream_storage(name[: -len(REJECTS)]).child("rejects")
+        owner = rejects_owner(name)
+        if owner is not None:
+            return rejects_storage(self.stream_storage(owner))
         return self.root.child("streams", _directory(name))
 
     def open_stream(self, name: str, *, history: bool = False) -> Reader:
@@ -118,9 +108,13 @@ class Catalog:
         ahead = self.open_stream(info.name).end().time - self._clock.now_us()
         return ahead if ahead > AHEAD_US else 0
 
-    def end_of(self, name: str) -> Offset | None:
+    def end_of(self, name: str) -> End | None:
         """How far a stream has come, for a look at it: None if its rows are on a server that is away."""
         return end_of(self.stream_storage(name), self.access)
+
+    def has_stream(self, name: str) -> bool:
+        """Whether there is a stream of a name, or one whose rejects it means; its declaration may be damaged."""
+        return self._has_stream(rejects_owner(name) or name)
 
     def _has_stream(self, name: str) -> bool:
         storage = self.root.child("streams", _directory(name))
@@ -130,8 +124,9 @@ class Catalog:
         """The declaration of a stream, or of the rejects of one."""
         if self._has_stream(name):
             return StreamInfo.load(self.stream_storage(name))
-        if name.lower().endswith(REJECTS) and self._has_stream(name[: -len(REJECTS)]):
-            info = rejects_info(self.stream(name[: -len(REJECTS)]))
+        owner = rejects_owner(name)
+        if owner is not None and self._has_stream(owner):
+            info = rejects_info(self.stream(owner))
             storage = self.stream_storage(name)
             if not storage.exists(INFO):
                 info.create(storage)
@@ -139,8 +134,12 @@ class Catalog:
         raise CatalogError(
             "STREAM_NOT_FOUND",
             f'stream "{name}" does not exist',
-            hint=did_you_mean(name, [s.name for s in self.streams()], "SHOW STREAMS lists them"),
+            hint=did_you_mean(name, self.stream_names(), "SHOW STREAMS lists them"),
         )
+
+    def stream_names(self) -> list[str]:
+        """What the streams are called, in small letters: from their directories alone, none is opened."""
+        return [decoded_name(directory) for directory in self.root.child("streams").directories()]
 
     def schema(self, name: str) -> StreamSchema:
         return self.stream(name).schema
@@ -165,7 +164,7 @@ class Catalog:
 
     def create_stream(self, info: StreamInfo) -> None:
         _check_stream(info)
-        with self._lock():
+        with self.lock():
             self._create_stream(info)
 
     def _create_stream(self, info: StreamInfo) -> None:
@@ -177,7 +176,8 @@ class Catalog:
                 hint="choose another name, write IF NOT EXISTS, or DROP it first",
             )
         storage.delete_all()
-        info.create(storage)
+        connector = connector_of(info)
+        info.create(storage, logged=connector.logged, private=connector.is_private(info))
 
     def add_column(self, name: str, column: str, sql: str) -> StreamInfo:
         """Give a stream one more column; rows that are there have NULL in it. Only for who may write the stream."""
@@ -192,7 +192,7 @@ class Catalog:
         return changed
 
     def drop_stream(self, name: str) -> None:
-        with self._lock():
+        with self.lock():
             self._remove("streams", name)
 
     # -- queries -----------------------------------------------------------------------------
@@ -200,13 +200,20 @@ class Catalog:
     def query_storage(self, name: str) -> Storage:
         return self.root.child("queries", _directory(name))
 
+    def has_query(self, name: str) -> bool:
+        return self._query(_directory(name)) is not None
+
+    def query_names(self) -> list[str]:
+        """What the queries are called, in small letters: from their directories alone, none is opened."""
+        return [decoded_name(directory) for directory in self.root.child("queries").directories()]
+
     def query(self, name: str) -> QueryInfo:
         found = self._query(_directory(name))
         if found is None:
             raise CatalogError(
                 "QUERY_NOT_FOUND",
                 f'query "{name}" does not exist',
-                hint=did_you_mean(name, [q.name for q in self.queries()], "SHOW QUERIES lists them"),
+                hint=did_you_mean(name, self.query_names(), "SHOW QUERIES lists them"),
             )
         return found
 
@@ -217,40 +224,74 @@ class Catalog:
 
     def _query(self, directory: str) -> QueryInfo | None:
         storage = self.root.child("queries", directory)
-        data = storage.read_json(_QUERY)
+        data = storage.read_json(QUERY_INFO)
         if data is None:
             name = decoded_name(directory)
-            there = storage.exists(_QUERY) or (storage.exists("checkpoint") and self._is_of_answers(name))
+            there = storage.exists(QUERY_INFO) or (storage.exists("checkpoint") and self._is_of_answers(name))
             return QueryInfo(name, "", id="") if there else None
-        return QueryInfo(**data)
+        info = QueryInfo.from_json(data)
+        return replace(info, owner=self._archive_filled_by(info.name)) if _has_lost_owner(info) else info
 
-    def create_query(self, info: QueryInfo, answers: StreamInfo) -> None:
-        """A query and the stream its answers go to, both or none.
+    def _archive_filled_by(self, query: str) -> ObjectName | None:
+        """The archive that a query fills which does not say so, as those of before: it is called <stream>.<archive>."""
+        for at in (at for at, character in enumerate(query) if character == "."):
+            stream, archive = query[:at], query[at + 1 :]
+            if archive and archive_storage(self.stream_storage(stream), archive).exists(ARCHIVE_INFO):
+                return ObjectName(ARCHIVE, archive, stream)
+        return None
+
+    def create_query(
+        self,
+        info: QueryInfo,
+        answers: StreamInfo,
+        plan: dict[str, Any] | None = None,
+        claim: Callable[[], None] = lambda: None,
+    ) -> None:
+        """A query with its plan and the stream its answers go to, all or none.
 
         Both come and go under one lock, so a stream of answers that has no query was left by a process that died
-        in between: its name is free.
+        in between: its name is free. The stream is there when `claim` is called, and nobody sees the query yet:
+        a process that is opened at this moment would run it.
         """
         _check_stream(answers)
-        with self._lock():
-            if not self.query_storage(info.name).exists(_QUERY) and self._is_of_answers(info.name):
+        with self.lock():
+            if not self.query_storage(info.name).exists(QUERY_INFO) and self._is_of_answers(info.name):
                 self._remove("streams", info.name)
             self._create_stream(answers)
+            claim()
+            if plan is not None:
+                self.save_plan(info, plan)
+            self.readers.note(ObjectName(QUERY, info.name), info.reads or ())
             self.save_query(info)
 
     def _is_of_answers(self, name: str) -> bool:
-        return self._has_stream(name) and self.stream(name).origin.startswith(QUERY_ORIGIN)
+        return self._has_stream(name) and self.stream(name).origin == ANSWERS
 
     def save_query(self, info: QueryInfo) -> None:
         storage = self.query_storage(info.name)
         if not storage.exists():
             storage.make()
-        storage.write_json(_QUERY, asdict(info))
+        storage.write_json(QUERY_INFO, info.to_json())
+
+    def plan_of(self, info: QueryInfo) -> dict[str, Any] | None:
+        """How a query was planned when it was made; None if that cannot be read, or is of another version."""
+        saved = self.query_storage(info.name).read_json(_PLAN)
+        return saved["plan"] if isinstance(saved, dict) and saved.get("of") == [info.id, PLAN_FORMAT] else None
+
+    def save_plan(self, info: QueryInfo, plan: dict[str, Any]) -> None:
+        storage = self.query_storage(info.name)
+        if not storage.exists():
+            storage.make()
+        storage.write_json(_PLAN, {"of": [info.id, PLAN_FORMAT], "plan": plan})
 
     def drop_query(self, name: str) -> None:
         """Remove a query and its answers."""
-        with self._lock():
+        with self.lock():
+            info = self._query(_directory(name))
             self._remove("queries", name)
             self._remove("streams", name)
+            if info is not None:
+                self.readers.forget(ObjectName(QUERY, info.name), info.reads or ())
 
     def ingest_storage(self, name: str) -> Storage:
         return self.root.child("ingests", _directory(name))
@@ -261,7 +302,7 @@ class Catalog:
 
     def register_reducer(self, name: str, path: str) -> None:
         """Give a class of the user's a name for REDUCE BY."""
-        with self._lock():
+        with self.lock():
             reducers.register(self.root, name, path)
 
     def reducers(self) -> dict[str, str]:
@@ -280,7 +321,8 @@ class Catalog:
             trash.child(place).delete_all()
 
     @contextlib.contextmanager
-    def _lock(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
+        """Held for a moment while objects are made or dropped."""
         lock = WriterLock(self.root, "the catalog", self._clock)
         deadline = time.monotonic() + 10
         while True:
@@ -297,8 +339,12 @@ class Catalog:
             lock.release()
 
 
+def _has_lost_owner(info: QueryInfo) -> bool:
+    return info.kind == ARCHIVE and info.owner is None
+
+
 def _check_stream(info: StreamInfo) -> None:
-    if info.name.lower().endswith(REJECTS):
+    if rejects_owner(info.name) is not None:
         raise CatalogError("NAME_NOT_ALLOWED", f'"{info.name}" would be the name of the rejects of another stream')
     _refuse_row_column(info.schema.names)
 

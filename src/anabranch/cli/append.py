@@ -14,6 +14,7 @@ import pyarrow as pa
 from anabranch.cli.opening import open_existing
 from anabranch.cli.terminal import console, count, is_terminal, plural, seconds
 from anabranch.errors import AnabranchError
+from anabranch.log.stream import rejects_name
 from anabranch.sources import open_file
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     rate = f", {count(progress.rows / progress.seconds)} rows/s" if progress.rows else ""
     print(f"{plural(progress.rows - rejected, 'row')} appended to {args.stream} in {seconds(progress.seconds)}{rate}")
     if rejected:
-        print(f"{plural(rejected, 'row')} rejected: anabranch tail {args.stream}.rejects says why")
+        print(f"{plural(rejected, 'row')} rejected: anabranch tail {rejects_name(args.stream)} says why")
     return 0
 
 

@@ -6,7 +6,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from anabranch.cli.sql import answer
-from anabranch.cli.statements import Statement
+from anabranch.cli.statement_texts import StatementText
 
 if TYPE_CHECKING:
     from anabranch.database import Database
@@ -18,7 +18,7 @@ _ASKS = ("select", "with")
 class Asking:
     """Runs a statement; what Spark computes for it carries a tag, by which it can be interrupted."""
 
-    def __init__(self, db: Database, statement: Statement) -> None:
+    def __init__(self, db: Database, statement: StatementText) -> None:
         self._db, self._statement = db, statement
         self._tag = f"statement-{uuid.uuid4().hex}"
         self._asks = statement.text.lower().startswith(_ASKS)

@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from anabranch.sql.columns import WINDOW_COLUMNS
-from anabranch.sql.safety import OWN_AGGREGATES, OWN_FUNCTIONS, WITHIN, functions
+from anabranch.connectors import CONNECTORS, sources
+from anabranch.functions import function_names
+from anabranch.log.stream import APPENDED
+from anabranch.sql.checking.safety import WITHIN
+from anabranch.sql.standing.columns import WINDOW_COLUMNS
 from anabranch.sql.statements import STATEMENTS
 
 _SPARK_KEYWORDS = (
@@ -31,7 +34,6 @@ KEYWORDS: tuple[str, ...] = _keywords()
 UNITS: tuple[str, ...] = (
     "MICROSECONDS", "MILLISECONDS", "SECOND", "SECONDS", "MINUTE", "MINUTES", "HOUR", "HOURS", "DAY", "DAYS",
 )  # fmt: skip
-FUNCTIONS: tuple[str, ...] = tuple(sorted({*functions(), *OWN_FUNCTIONS, *OWN_AGGREGATES, WITHIN, *WINDOW_COLUMNS}))
 
 _WORD = re.compile(r"[\w]*$")
 _QUALIFIED = re.compile(r"(\w+)\.\w*$")
@@ -39,6 +41,12 @@ _WANTS_NAME = re.compile(r"\b(?:FROM|JOIN|INTO|SUBSCRIBE\s+TO|DESCRIBE|QUERY|STR
 _WANTS_UNIT = re.compile(r"\bINTERVAL\s+'?\d+'?\s+\w*$", re.IGNORECASE)
 _SOURCES = re.compile(r"\b(?:FROM|JOIN|INTO)\s+(\w+)(?:\s+(?:AS\s+)?(\w+))?", re.IGNORECASE)
 _PLAIN = re.compile(r"[A-Za-z_]\w*")
+_DECLARES = re.compile(r"\bCREATE\s+STREAM\b(?:(?!\bSELECT\b)[^;])*$", re.IGNORECASE)
+_WANTS_SOURCE = re.compile(r"\bFROM\s+\w*$", re.IGNORECASE)
+_SOURCE = re.compile(r"\bFROM\s+(\w+)", re.IGNORECASE)
+_WANTS_OPTION = re.compile(r"\bOPTIONS\s*\((?:[^)]*,)?\s*\w*$", re.IGNORECASE)
+_OFFERED_UNASKED = ("column", "stream", "query", "unit", "source", "option")
+"""Kinds that are offered before a letter is typed."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,7 @@ def candidates(before: str, after: str, names: Names) -> Iterator[tuple[str, str
     word = match[0] if match else ""
     typed = word.lower()
     lists = list(_groups(before, before + after, names))
-    if not word and not any(kind in ("column", "stream", "query", "unit") for _, kind in lists):
+    if not word and not any(kind in _OFFERED_UNASKED for _, kind in lists):
         return
     seen: set[str] = set()
     for text, kind in lists:
@@ -69,10 +77,15 @@ def candidates(before: str, after: str, names: Names) -> Iterator[tuple[str, str
 def _groups(before: str, whole: str, names: Names) -> Iterable[tuple[str, str]]:
     if qualified := _QUALIFIED.search(before):
         known = {name.lower(): name for name in names.columns}
-        sources = {alias.lower(): stream for stream, alias in _SOURCES.findall(whole) if alias}
-        meant = str(sources.get(qualified[1].lower(), qualified[1]))
+        aliases = {alias.lower(): stream for stream, alias in _SOURCES.findall(whole) if alias}
+        meant = str(aliases.get(qualified[1].lower(), qualified[1]))
         stream = known.get(meant.lower())
         return [(quoted(column), "column") for column in names.columns.get(stream or "", ())]
+    if declares := _DECLARES.search(before):
+        if _WANTS_SOURCE.search(declares[0]):
+            return [(name, "source") for name in sources()]
+        if _WANTS_OPTION.search(declares[0]):
+            return [(name, "option") for name in _options(declares[0])]
     if _WANTS_UNIT.search(before):
         return [(unit, "unit") for unit in UNITS]
     streams = [(quoted(n), "query" if n in names.queries else "stream") for n in sorted(names.columns)]
@@ -81,8 +94,20 @@ def _groups(before: str, whole: str, names: Names) -> Iterable[tuple[str, str]]:
     read = {stream.lower() for stream, _ in _SOURCES.findall(whole)}
     columns = {c: None for n, cs in names.columns.items() if n.lower() in read for c in cs}
     word = before[-1:].isalnum() or before[-1:] == "_"
-    rest = [*((f, "function") for f in FUNCTIONS), *((k, "keyword") for k in KEYWORDS), *streams] if word else []
+    rest = [*((f, "function") for f in _functions()), *((k, "keyword") for k in KEYWORDS), *streams] if word else []
     return [*((quoted(c), "column") for c in columns), *rest]
+
+
+def _options(declaration: str) -> list[str]:
+    """The options that a CREATE STREAM takes, as far as it is typed."""
+    source = _SOURCE.search(declaration)
+    connector = CONNECTORS.get(source[1].lower() if source else APPENDED)
+    return [option.name for option in connector.options] if connector is not None else []
+
+
+def _functions() -> list[str]:
+    """What can be called, and what stands beside that inside a window or a merge."""
+    return sorted([*function_names(), WITHIN, *WINDOW_COLUMNS])
 
 
 def _last_clause(before: str) -> str:

@@ -29,7 +29,7 @@ from anabranch.cli.failure import report
 from anabranch.cli.opening import open_or_create
 from anabranch.cli.output import Mode, RowPrinter, mode_of
 from anabranch.cli.sql import print_live
-from anabranch.cli.statements import Statement, is_complete, split
+from anabranch.cli.statement_texts import StatementText, is_complete, split
 from anabranch.cli.terminal import console, has_color, plural, seconds
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Shell:
             if self._mode != "json":
                 self._console.print(f"{done}, {took}" if done else took, style="dim")
 
-    def _run_statement(self, statement: Statement) -> str:
+    def _run_statement(self, statement: StatementText) -> str:
         """Run and print; what to say about it beside the time."""
         db = self._db
         assert db is not None
@@ -135,6 +135,8 @@ class Shell:
             return result.message
         table = result.table()
         RowPrinter(self._mode).print(table)
+        for notice in result.notices:
+            self._console.print(f"notice: {notice}", style="dim", markup=False)
         return plural(table.num_rows, "row")
 
     def _subscribe(self, answers: Iterator[pa.RecordBatch]) -> str:

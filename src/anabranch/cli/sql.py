@@ -13,7 +13,7 @@ import pyarrow as pa
 from anabranch.cli.failure import StatementError
 from anabranch.cli.opening import open_or_create
 from anabranch.cli.output import RowPrinter, mode_of
-from anabranch.cli.statements import Statement, split
+from anabranch.cli.statement_texts import StatementText, split
 from anabranch.cli.terminal import is_terminal
 from anabranch.errors import AnabranchError, DataError
 
@@ -36,18 +36,20 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def execute(db: Database, statement: Statement, printer: RowPrinter) -> None:
+def execute(db: Database, statement: StatementText, printer: RowPrinter) -> None:
     """Run a statement and print what it gives; SUBSCRIBE goes on until Ctrl-C."""
     result = answer(db, statement)
     if result.live is not None:
         print_live(result.live, printer)
     elif result.has_rows:
         printer.print(result.table())
+        for notice in result.notices:
+            print(f"notice: {notice}", file=sys.stderr)
     elif result.message and printer.mode != "json":
         print(result.message)
 
 
-def answer(db: Database, statement: Statement) -> Result:
+def answer(db: Database, statement: StatementText) -> Result:
     """What a statement gives; an error knows the statement's text and place."""
     try:
         result: Result = db.sql(statement.text)

@@ -13,6 +13,7 @@ from typing import Any
 from anabranch.cli.opening import open_existing
 from anabranch.cli.output import jsonable
 from anabranch.cli.terminal import console, is_terminal
+from anabranch.log.stream import ANSWERS
 
 Overview = dict[str, list[dict[str, Any]]]
 _SPEED_SECONDS = 4.0
@@ -41,7 +42,7 @@ class Speeds:
 
     def added_to(self, overview: Overview, now: float) -> Overview:
         """The streams that are no query's answer, with `rows_per_second` where they were there before."""
-        overview["streams"] = [s for s in overview["streams"] if not str(s.get("origin", "")).startswith("query")]
+        overview["streams"] = [s for s in overview["streams"] if s.get("kind") != ANSWERS]
         while len(self._looks) > 1 and now - self._looks[0][0] > _SPEED_SECONDS:
             self._looks.popleft()
         if self._looks:

@@ -14,7 +14,7 @@ from anabranch.dataspace.rows import Rows
 from anabranch.dataspace.stream_rows import StreamRows
 from anabranch.errors import AnabranchError, CatalogError, DataError, did_you_mean
 from anabranch.log.storage import Storage
-from anabranch.log.stream import DATASPACE, INFO, StreamInfo
+from anabranch.log.stream import INFO, StreamInfo, has_log
 
 _DATABASE = "anabranch.json"
 
@@ -121,15 +121,13 @@ class Collection:
 
 
 def _streams(path: str) -> dict[str, Opener]:
-    """The streams of a database, except those that are data sets of other servers."""
+    """The streams of a database, except those whose rows are elsewhere."""
     streams = Storage(path).child("streams")
     found: dict[str, Opener] = {}
     for directory in streams.directories():
         storage = streams.child(directory)
-        if storage.exists(INFO):
-            info = StreamInfo.load(storage)
-            if info.origin != DATASPACE:
-                found[info.name] = _stream_opener(storage)
+        if storage.exists(INFO) and has_log(storage):
+            found[StreamInfo.load(storage).name] = _stream_opener(storage)
     return found
 
 

@@ -15,7 +15,7 @@ from anabranch.dataspace.measures import Measures
 from anabranch.dataspace.range_index import LARGEST_RUN, Corners, Cube, RangeIndex
 from anabranch.dataspace.rows import Rows, take
 from anabranch.errors import DataError, did_you_mean
-from anabranch.log.offset import MIN_TIME, Offset
+from anabranch.log.offset import MIN_TIME, End
 from anabranch.schema import sql_type
 
 _MOST_INDEXES = 4
@@ -72,15 +72,15 @@ class DataSet:
             "time": None if reached.time == MIN_TIME else reached.time,
         }
 
-    def end(self, time: str | None = None) -> Offset:
+    def end(self, time: str | None = None) -> End:
         """The same as an offset."""
         reached = self._rows.end()
         if time is None:
-            return Offset(reached.row)
+            return End(reached.row)
         self._check_time(time, reached.row)
         if time == self._rows.time_column:
             return reached
-        return Offset(reached.row, self._measures.newest(time, reached.row))
+        return End(reached.row, self._measures.newest(time, reached.row))
 
     def row_at_time(self, column: str, time: int, end: int) -> int:
         """The first row below `end` whose time is `time` or later, else `end`."""

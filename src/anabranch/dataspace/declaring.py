@@ -10,23 +10,20 @@ import pyarrow as pa
 from anabranch.dataspace.access import Access
 from anabranch.dataspace.columns import POSITION
 from anabranch.dataspace.remote_reader import Place
-from anabranch.errors import CatalogError, DataError, SetupError, did_you_mean
-from anabranch.log.stream import DATASPACE, StreamInfo
+from anabranch.errors import DataError, did_you_mean
 from anabranch.schema import TIME_TYPE, StreamSchema, arrow_type
 
-OPTIONS = ("url", "dataset", "token", "token_file", "tls_root")
 _PATIENCE = 5.0
 
 
 def declare(
-    name: str,
-    columns: Sequence[tuple[str, str]],
-    time: str | None,
-    options: Mapping[str, str],
-    access: Access | None = None,
-) -> StreamInfo:
-    """The stream that is a data set; its columns are the server's unless some are given, which must be among them."""
-    place = _place(name, options)
+    columns: Sequence[tuple[str, str]], time: str | None, options: Mapping[str, str], access: Access | None = None
+) -> tuple[StreamSchema, dict[str, str]]:
+    """The columns of a stream that is a data set, and what is to be kept of its options.
+
+    The columns are the server's unless some are given, which must be among them.
+    """
+    place = Place(**options)
     known = place.client(access or Access(), _PATIENCE).describe(place.dataset)
     served: dict[str, str] = dict(known["columns"])
     chosen = _chosen(columns, served, place) if columns else served
@@ -36,27 +33,7 @@ def declare(
         fields.append(pa.field(POSITION, TIME_TYPE))
     place = place._replace(identity=known["identity"])
     kept = {key: value for key, value in place._asdict().items() if value is not None}
-    return StreamInfo(name, StreamSchema(pa.schema(fields), time), origin=DATASPACE, options=kept)
-
-
-def _place(name: str, options: Mapping[str, str]) -> Place:
-    for option in options:
-        if option not in OPTIONS:
-            raise SetupError(
-                "SETTING_NOT_FOUND",
-                f'"{option}" is not an option of a stream from a dataspace',
-                hint=did_you_mean(option, OPTIONS),
-            )
-    for needed in ("url", "dataset"):
-        if not options.get(needed):
-            raise CatalogError(
-                "OPTION_MISSING",
-                f'stream "{name}" needs to know its {needed}',
-                hint="OPTIONS (url 'grpc://host:port', dataset 'name')",
-            )
-    if "token" in options and "token_file" in options:
-        raise CatalogError("OPTIONS_CONTRADICT", "a token and a token_file are given", hint="leave one out")
-    return Place(**options)
+    return StreamSchema(pa.schema(fields), time), kept
 
 
 def _chosen(columns: Sequence[tuple[str, str]], served: dict[str, str], place: Place) -> dict[str, str]:

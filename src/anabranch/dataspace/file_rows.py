@@ -24,7 +24,7 @@ from anabranch.dataspace.blocks import BlockCache
 from anabranch.dataspace.columns import conformed, is_key_type, key_matrix, served_schema
 from anabranch.dataspace.rows import Rows, scanned_extent, wider
 from anabranch.errors import DataError, StreamError
-from anabranch.log.offset import Offset
+from anabranch.log.offset import End
 
 _PIECE_ROWS = 1 << 20
 _LOOK_SECONDS = 0.1
@@ -132,10 +132,10 @@ class FileRows:
     def first(self) -> int:
         return 0
 
-    def end(self) -> Offset:
+    def end(self) -> End:
         with self._mutex:
             self._refresh()
-            return Offset(self.rows_so_far)
+            return End(self.rows_so_far)
 
     # -- rows --------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from anabranch.dataspace.columns import POSITION, ROW
 from anabranch.dataspace.range_index import Cube
 from anabranch.dataspace.security import checked_token
 from anabranch.errors import StreamError
-from anabranch.log.offset import MIN_TIME, Offset
+from anabranch.log.offset import MIN_TIME, End
 from anabranch.log.stream import StreamInfo
 from anabranch.schema import TIME_TYPE
 
@@ -100,12 +100,16 @@ class RemoteReader:
 
     # -- how far it has come -----------------------------------------------------------------
 
-    def end(self) -> Offset:
+    @property
+    def has_archives(self) -> bool:
+        return False
+
+    def end(self) -> End:
         position = self._client.position(self._place.dataset, None if self._is_positional else self.time_column)
         self._rows, self._first = int(position["rows"]), int(position["first"])
         if self._is_positional:
-            return Offset(self._rows, self._rows - 1 if self._rows else MIN_TIME)
-        return Offset(self._rows, MIN_TIME if position["time"] is None else int(position["time"]))
+            return End(self._rows, self._rows - 1 if self._rows else MIN_TIME)
+        return End(self._rows, MIN_TIME if position["time"] is None else int(position["time"]))
 
     def refresh(self) -> None:
         self.end()
@@ -117,7 +121,7 @@ class RemoteReader:
     def first_logged_row(self) -> int:
         return self.first_row()
 
-    def wait(self, after: Offset, timeout: float) -> Offset:
+    def wait(self, after: End, timeout: float) -> End:
         """The end once it is beyond `after`, or as it is when time is up."""
         deadline = _time.monotonic() + timeout
         while True:
@@ -127,13 +131,13 @@ class RemoteReader:
                 return end
             _time.sleep(min(_POLL_SECONDS, left))
 
-    def offset_at(self, row: int, limit: Offset) -> Offset:
+    def offset_at(self, row: int, limit: End) -> End:
         """The offset of a row number at or before `limit`."""
         if row >= limit.row:
             return limit
         if row <= self._first:
-            return Offset(max(row, 0))
-        return Offset(row, self.read(row - 1, row, [self.time_column]).column(0)[0].value)
+            return End(max(row, 0))
+        return End(row, self.read(row - 1, row, [self.time_column]).column(0)[0].value)
 
     def row_at_time(self, time: int, end: int) -> int:
         """The number of the first row below `end` whose time is ≥ `time`, else `end`."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from anabranch.dataspace.columns import key_numbers
-from anabranch.log.offset import Offset
+from anabranch.log.offset import End
 
 _CLUSTER = 1 << 17
 """Rows no further apart than this are fetched together."""
@@ -42,7 +42,7 @@ class Rows(Protocol):
         """The number of the oldest row that is there."""
         ...
 
-    def end(self) -> Offset:
+    def end(self) -> End:
         """How far they have come; with MIN_TIME where rows must be looked at to know the time."""
         ...
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from anabranch.dataspace.rows import read_values, scanned_extent
 from anabranch.errors import StreamError
-from anabranch.log.offset import Offset
+from anabranch.log.offset import End
 from anabranch.log.reader import StreamReader
 from anabranch.log.storage import Storage
 from anabranch.log.stream import INFO
@@ -35,7 +35,7 @@ class StreamRows:
             self._reader.refresh()
             return self._reader.first_row()
 
-    def end(self) -> Offset:
+    def end(self) -> End:
         with self._mutex:
             if self._storage.made(INFO) != self._made:
                 raise StreamError("DATA_SET_CHANGED", f'stream "{self._reader.info.name}" was dropped')

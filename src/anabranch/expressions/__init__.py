@@ -3,7 +3,8 @@
 Filters, computed columns and HAVING run where the rows are, in Arrow's kernels. The meaning is
 that of Spark SQL with `spark.sql.ansi.enabled=false` and the time zone UTC, value for value and
 type for type; what cannot be had exactly raises `NotEvaluable` when it is compiled, and the
-planner leaves it to Spark. `rules.RULES` is the whole of what is evaluated.
+planner leaves it to Spark. `rules.RULES` is the whole of what is evaluated; `functions` is the table of
+what is called by a name.
 """
 
 from __future__ import annotations

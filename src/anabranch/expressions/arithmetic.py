@@ -130,9 +130,9 @@ def negate(node: exp.Neg, build: Build) -> Expr:
     return _signed(operand, pc.negate, "-")
 
 
-def positive(node: exp.Expr, build: Build) -> Expr:
+def positive(operand: Expr) -> Expr:
     """+x is x, but no literal any more: Spark types `+1` beside a DECIMAL as any INT."""
-    return _signed(build(node), lambda values: values, "+")
+    return _signed(operand, lambda values: values, "+")
 
 
 def absolute(node: exp.Abs, build: Build) -> Expr:

@@ -17,8 +17,9 @@ from sqlglot.errors import SqlglotError
 from anabranch.errors import SqlError, did_you_mean
 from anabranch.expressions import expr
 from anabranch.expressions.expr import Expr, NotEvaluable
+from anabranch.expressions.functions import SCALARS
 from anabranch.expressions.reading import read
-from anabranch.expressions.rules import NAMED, REFUSED, RULES
+from anabranch.expressions.rules import REFUSED, RULES
 from anabranch.expressions.types import INTERVAL, column_type
 
 CACHE_SIZE = 4096
@@ -118,10 +119,11 @@ class _Builder:
         return rule.handler(node, self.build)
 
     def _named(self, node: exp.Anonymous) -> Expr:
-        rule = NAMED.get(node.name.lower())
-        if rule is None or len(node.expressions) != 1:
+        row = SCALARS.get(node.name.lower())
+        rule = None if row is None else row.rules.get(exp.Anonymous)
+        if rule is None:
             raise NotEvaluable(f"{node.sql(dialect='spark')}: it is not evaluated here")
-        return rule.handler(node.expressions[0], self.build)
+        return rule.handler(node, self.build)
 
     def _column(self, node: exp.Column) -> Expr:
         if not isinstance(node.this, exp.Identifier):

@@ -124,7 +124,13 @@ def read(sql: str) -> exp.Expr:
     return tree
 
 
+def digits(text: str) -> str | None:
+    """A number without its suffix; None if it is none."""
+    match = NUMBER.fullmatch(text)
+    return match["whole"] or match["number"] if match else None
+
+
 def amount(text: str) -> float | None:
     """A number with or without suffix as a DOUBLE; None if it is none."""
-    match = NUMBER.fullmatch(text)
-    return float(match["whole"] or match["number"]) if match else None
+    number = digits(text)
+    return None if number is None else float(number)

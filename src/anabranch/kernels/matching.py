@@ -1,6 +1,6 @@
 """Partners within a tolerance, in two windows that are sorted by their keys.
 
-Keys are matrices with one row for each key; windows are lists of places (columns of the matrix), in
+Keys are matrices with one row for each key, see `exact`; windows are lists of places (columns of the matrix), in
 order. Two records agree if each of their keys does within its tolerance. Pairs are given as positions
 in the windows, in the order of the first.
 """
@@ -10,6 +10,16 @@ from __future__ import annotations
 import numpy as np
 
 from anabranch.kernels.compiled import compiled
+from anabranch.kernels.exact import (
+    apart,
+    comparable,
+    distance_at,
+    is_below,
+    is_near,
+    put_distance,
+    room_for_distances,
+    width,
+)
 from anabranch.kernels.nearly_sorted import sort_fully
 
 
@@ -17,7 +27,7 @@ from anabranch.kernels.nearly_sorted import sort_fully
 def agree(keys_a, a, keys_b, b, tolerance):  # type: ignore[no-untyped-def]
     """Whether two records are within tolerance in every key."""
     for k in range(len(tolerance)):  # noqa: SIM110  (all() is slower, compiled)
-        if abs(keys_a[k, a] - keys_b[k, b]) > tolerance[k]:
+        if not is_near(keys_a, k, a, keys_b, k, b, tolerance, k):
             return False
     return True
 
@@ -27,21 +37,35 @@ def distance(keys_a, a, keys_b, b, tolerance):  # type: ignore[no-untyped-def]
     """How far apart two records are: the largest difference of a key, in tolerances."""
     most = 0.0
     for k in range(len(tolerance)):
-        if tolerance[k] > 0:
-            most = max(most, abs(keys_a[k, a] - keys_b[k, b]) / tolerance[k])
-    return most
+        if width(tolerance, k) > 0:
+            most = max(most, apart(keys_a, k, a, keys_b, k, b, tolerance, k) / width(tolerance, k))
+    return comparable(most, keys_a, a, keys_b, b, tolerance)
+
+
+@compiled
+def distances(keys_a, a, keys_b, b, tolerance):  # type: ignore[no-untyped-def]
+    """The distance of each pair of two lists of records."""
+    far = room_for_distances(keys_a, len(a))
+    for i in range(len(a)):
+        put_distance(far, i, distance(keys_a, a[i], keys_b, b[i], tolerance))
+    return far
 
 
 @compiled
 def most_selective(keys, window, count, tolerance):  # type: ignore[no-untyped-def]
     """The key whose tolerance is the smallest part of what the window spans: partners are searched by it."""
     best, least = 0, np.inf
+    if count == 0:
+        return best
     for k in range(len(tolerance)):
-        low, high = np.inf, -np.inf
-        for i in range(count):
-            low = min(low, keys[k, window[i]])
-            high = max(high, keys[k, window[i]])
-        part = tolerance[k] / (high - low) if high > low else np.inf
+        low = high = window[0]
+        for i in range(1, count):
+            if is_below(keys, k, window[i], keys, k, low):
+                low = window[i]
+            if is_below(keys, k, high, keys, k, window[i]):
+                high = window[i]
+        span = apart(keys, k, high, keys, k, low, tolerance, k)
+        part = width(tolerance, k) / span if span > 0 else np.inf
         if part < least:
             best, least = k, part
     return best
@@ -50,24 +74,25 @@ def most_selective(keys, window, count, tolerance):  # type: ignore[no-untyped-d
 @compiled
 def ordered_by(keys, window, count, key):  # type: ignore[no-untyped-def]
     """Positions of the window in the order of one key, and that key."""
-    values, order, unordered = np.empty(count, np.float64), np.empty(count, np.int64), np.empty((1, count), np.float64)
+    order = np.empty(count, np.int64)
+    values, unordered = np.empty_like(keys[:1, :count]), np.empty_like(keys[:1, :count])
     for i in range(count):
         order[i] = i
         unordered[0, i] = keys[key, window[i]]
     if key != 0:
         sort_fully(unordered, order, count)
     for i in range(count):
-        values[i] = unordered[0, order[i]]
+        values[0, i] = unordered[0, order[i]]
     return order, values
 
 
 @compiled
-def first_near(values, count, value, tolerance):  # type: ignore[no-untyped-def]
-    """The first of sorted values that is not more than the tolerance below `value`."""
+def first_near(values, count, keys, key, at, tolerance):  # type: ignore[no-untyped-def]
+    """The first of sorted values that is not more than the tolerance below the key of a record."""
     low, high = 0, count
     while low < high:
         middle = (low + high) >> 1
-        if values[middle] < value and value - values[middle] > tolerance:
+        if is_below(values, 0, middle, keys, key, at) and not is_near(values, 0, middle, keys, key, at, tolerance, key):
             low = middle + 1
         else:
             high = middle
@@ -82,9 +107,9 @@ def match_first_by_cursors(keys_a, window_a, count_a, keys_b, window_b, count_b,
     """
     i, j, found = 0, 0, 0
     while i < count_a and j < count_b:
-        x, y = keys_a[0, window_a[i]], keys_b[0, window_b[j]]
-        if abs(x - y) > tolerance:
-            if x < y:
+        a, b = window_a[i], window_b[j]
+        if not is_near(keys_a, 0, a, keys_b, 0, b, tolerance, 0):
+            if is_below(keys_a, 0, a, keys_b, 0, b):
                 i += 1
             else:
                 j += 1
@@ -92,10 +117,10 @@ def match_first_by_cursors(keys_a, window_a, count_a, keys_b, window_b, count_b,
         out_a[found], out_b[found] = i, j
         found += 1
         i += 1
-        while i < count_a and keys_a[0, window_a[i]] - x <= tolerance:
+        while i < count_a and is_near(keys_a, 0, window_a[i], keys_a, 0, a, tolerance, 0):
             i += 1
         j += 1
-        while j < count_b and keys_b[0, window_b[j]] - y <= tolerance:
+        while j < count_b and is_near(keys_b, 0, window_b[j], keys_b, 0, b, tolerance, 0):
             j += 1
     return found, i == count_a
 
@@ -103,9 +128,8 @@ def match_first_by_cursors(keys_a, window_a, count_a, keys_b, window_b, count_b,
 @compiled
 def pass_over(keys, window, count, order, values, key, at, tolerance, passed):  # type: ignore[no-untyped-def]
     """Mark the records of a window that agree with one of its own."""
-    value = keys[key, window[at]]
-    i = first_near(values, count, value, tolerance[key])
-    while i < count and abs(values[i] - value) <= tolerance[key]:
+    i = first_near(values, count, keys, key, window[at], tolerance)
+    while i < count and is_near(values, 0, i, keys, key, window[at], tolerance, key):
         if agree(keys, window[order[i]], keys, window[at], tolerance):
             passed[order[i]] = True
         i += 1
@@ -125,10 +149,9 @@ def match_first(keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance,
     for i in range(count_a):
         if passed_a[i]:
             continue
-        value = keys_a[key, window_a[i]]
         partner = count_b
-        j = first_near(values_b, count_b, value, tolerance[key])
-        while j < count_b and abs(values_b[j] - value) <= tolerance[key]:
+        j = first_near(values_b, count_b, keys_a, key, window_a[i], tolerance)
+        while j < count_b and is_near(values_b, 0, j, keys_a, key, window_a[i], tolerance, key):
             at = order_b[j]
             if at < partner and not passed_b[at] and agree(keys_a, window_a[i], keys_b, window_b[at], tolerance):
                 partner = at
@@ -146,10 +169,9 @@ def match_first(keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance,
 @compiled
 def nearest_free(keys_a, a, keys_b, window_b, rows_b, count_b, order_b, values_b, key, tolerance, taken, passed):  # type: ignore[no-untyped-def]
     """The nearest record that agrees and is neither taken nor passed over, and how far it is; -1 if there is none."""
-    value = keys_a[key, a]
-    best, least = -1, np.inf
-    j = first_near(values_b, count_b, value, tolerance[key])
-    while j < count_b and abs(values_b[j] - value) <= tolerance[key]:
+    best, least = -1, comparable(np.inf, keys_a, a, keys_a, a, tolerance)
+    j = first_near(values_b, count_b, keys_a, key, a, tolerance)
+    while j < count_b and is_near(values_b, 0, j, keys_a, key, a, tolerance, key):
         at = order_b[j]
         b = window_b[at]
         if not taken[at] and not passed[at] and agree(keys_a, a, keys_b, b, tolerance):
@@ -161,19 +183,22 @@ def nearest_free(keys_a, a, keys_b, window_b, rows_b, count_b, order_b, values_b
 
 
 @compiled
-def may_come_nearer(value, reach, tolerance, far):  # type: ignore[no-untyped-def]
-    """Whether a record with a first key from `reach` on can be nearer to `value` than `far` tolerances."""
-    gap = reach - value
-    if gap <= 0:
-        return far > 0
-    return tolerance > 0 and gap / tolerance < far
+def may_come_nearer(keys, at, others, reach, tolerance, far):  # type: ignore[no-untyped-def]
+    """Whether a record with a first key from that of record `reach` on can be nearer to another than `far`."""
+    if not is_below(keys, 0, at, others, 0, reach):
+        return comparable(0.0, keys, at, keys, at, tolerance) < far
+    if width(tolerance, 0) == 0:
+        return False
+    gap = apart(keys, 0, at, others, 0, reach, tolerance, 0) / width(tolerance, 0)
+    return comparable(gap, keys, at, others, reach, tolerance) < far
 
 
 @compiled
 def merge_undisputed(  # type: ignore[no-untyped-def]
-    keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance, more, reach_a, reach_b, merged, taken
+    keys_a, window_a, count_a, keys_b, window_b, count_b, tolerances, more, last_a, last_b, merged, taken
 ):
-    """Merge records with one key that agree with each other and with nobody else: most of them, mostly."""
+    """Merge records with one key, a double, that agree with each other and with nobody else: most of them, mostly."""
+    tolerance, reach_a, reach_b = tolerances[0], keys_a[0, last_a], keys_b[0, last_b]
     j = 0
     for i in range(count_a):
         x = keys_a[0, window_a[i]]
@@ -192,35 +217,40 @@ def merge_undisputed(  # type: ignore[no-untyped-def]
             continue
         if more and (x + tolerance > reach_b or y + tolerance > reach_a):
             far = abs(x - y) / tolerance if tolerance > 0 else 0.0
-            if may_come_nearer(x, reach_b, tolerance, far) or may_come_nearer(y, reach_a, tolerance, far):
+            if may_come_nearer(keys_a, window_a[i], keys_b, last_b, tolerances, far) or may_come_nearer(
+                keys_b, window_b[j], keys_a, last_a, tolerances, far
+            ):
                 continue
         merged[i], taken[j] = j, True
 
 
 @compiled
 def match_nearest(  # type: ignore[no-untyped-def]
-    keys_a, rows_a, window_a, count_a, keys_b, rows_b, window_b, count_b, tolerance, more, reach_a, reach_b,
+    keys_a, rows_a, window_a, count_a, keys_b, rows_b, window_b, count_b, tolerance, more, last_a, last_b,
     out_a, out_b,
 ):  # fmt: skip
     """The closest pair merges first, then the closest of the rest; ties go to those that came first.
 
-    If `more` may come, with first keys from `reach_a` and `reach_b` on, a pair has to wait while one of them could
-    be nearer to either of the two. So do records that might have one of the two if something nearer came for the
-    other: both of a pair that is in doubt are in doubt for whatever is further away. A heap holds the nearest free
+    If `more` may come, with first keys from those of `last_a` and `last_b` on, a pair has to wait while one of them
+    could be nearer to either of the two. So do records that might have one of the two if something nearer came for
+    the other: both of a pair that is in doubt are in doubt for whatever is further away. A heap holds the nearest free
     partner of each record; if another has taken it meanwhile, the next nearest is searched.
     """
+    if count_a == 0 or count_b == 0:
+        return 0
     key = most_selective(keys_b, window_b, count_b, tolerance)
     order_b, values_b = ordered_by(keys_b, window_b, count_b, key)
     taken, doubtful_b, nobody = np.zeros(count_b, np.bool_), np.zeros(count_b, np.bool_), np.zeros(count_b, np.bool_)
     doubtful_a = np.zeros(count_a, np.bool_)
     partner = np.full(count_a, -1, np.int64)
-    far = np.empty(count_a, np.float64)
+    far = room_for_distances(keys_a, count_a)
     heap = np.empty(count_a, np.int64)
     merged = np.full(count_a, -1, np.int64)
-    if len(tolerance) == 1:
-        merge_undisputed(
-            keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance[0], more, reach_a, reach_b, merged, taken
-        )
+    if keys_a.ndim == 2:  # noqa: SIM102  (only alone is it decided when machine code is made)
+        if len(tolerance) == 1:
+            merge_undisputed(
+                keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance, more, last_a, last_b, merged, taken
+            )
     size = 0
     for i in range(count_a):
         if merged[i] >= 0:
@@ -229,7 +259,8 @@ def match_nearest(  # type: ignore[no-untyped-def]
             keys_a, window_a[i], keys_b, window_b, rows_b, count_b, order_b, values_b, key, tolerance, taken, nobody
         )
         if best >= 0:
-            partner[i], far[i] = best, least
+            partner[i] = best
+            put_distance(far, i, least)
             heap[size] = i
             size += 1
             rise(heap, size - 1, far, rows_a, window_a)
@@ -239,10 +270,9 @@ def match_nearest(  # type: ignore[no-untyped-def]
         if not taken[j] and not (doubtful_a[i] and doubtful_b[j]):
             in_doubt = doubtful_a[i] or doubtful_b[j]
             if more and not in_doubt:
-                x, y = keys_a[0, window_a[i]], keys_b[0, window_b[j]]
-                in_doubt = may_come_nearer(x, reach_b, tolerance[0], far[i]) or may_come_nearer(
-                    y, reach_a, tolerance[0], far[i]
-                )
+                in_doubt = may_come_nearer(
+                    keys_a, window_a[i], keys_b, last_b, tolerance, distance_at(far, i)
+                ) or may_come_nearer(keys_b, window_b[j], keys_a, last_a, tolerance, distance_at(far, i))
             if not in_doubt:
                 merged[i], taken[j] = j, True
                 size -= 1
@@ -252,9 +282,10 @@ def match_nearest(  # type: ignore[no-untyped-def]
             doubtful_a[i], doubtful_b[j] = True, True
         # One that is in doubt goes on, too: it casts doubt on all it might have.
         passed = doubtful_b if doubtful_a[i] else nobody
-        partner[i], far[i] = nearest_free(
+        partner[i], least = nearest_free(
             keys_a, window_a[i], keys_b, window_b, rows_b, count_b, order_b, values_b, key, tolerance, taken, passed
         )
+        put_distance(far, i, least)
         if partner[i] < 0:
             size -= 1
             heap[0] = heap[size]
@@ -274,7 +305,7 @@ def match_leaving(  # type: ignore[no-untyped-def]
     """Of the closest pairs of all there are now, those of which one record has to leave (by position)."""
     found = match_nearest(
         keys_a, rows_a, window_a, count_a, keys_b, rows_b, window_b, count_b, tolerance, False,
-        keys_a[0, 0], keys_b[0, 0], out_a, out_b,
+        0, 0, out_a, out_b,
     )  # fmt: skip
     kept = 0
     for i in range(found):
@@ -286,7 +317,8 @@ def match_leaving(  # type: ignore[no-untyped-def]
 
 @compiled
 def is_closer(i, j, far, rows_a, window_a):  # type: ignore[no-untyped-def]
-    return far[i] < far[j] or (far[i] == far[j] and rows_a[window_a[i]] < rows_a[window_a[j]])
+    one, other = distance_at(far, i), distance_at(far, j)
+    return one < other or (one == other and rows_a[window_a[i]] < rows_a[window_a[j]])
 
 
 @compiled
@@ -335,11 +367,11 @@ def match_all(keys_a, window_a, count_a, old_a, keys_b, window_b, count_b, old_b
             fresh += 1
     key = most_selective(keys_b, window_b, count_b, tolerance)
     order_b, values_b = ordered_by(keys_b, window_b, count_b, key)
-    order_f, values_f = np.empty(fresh, np.int64), np.empty(fresh, np.float64)
+    order_f, values_f = np.empty(fresh, np.int64), np.empty_like(values_b[:, :fresh])
     n = 0
     for j in range(count_b):
         if window_b[order_b[j]] >= old_b:
-            order_f[n], values_f[n] = order_b[j], values_b[j]
+            order_f[n], values_f[0, n] = order_b[j], values_b[0, j]
             n += 1
     out_a, out_b = np.empty(1024, np.int64), np.empty(1024, np.int64)
     found = 0
@@ -347,11 +379,10 @@ def match_all(keys_a, window_a, count_a, old_a, keys_b, window_b, count_b, old_b
         is_new = window_a[i] >= old_a
         order = order_b if is_new else order_f
         values = values_b if is_new else values_f
-        size = len(values)
-        value = keys_a[key, window_a[i]]
+        size = len(order)
         begin = found
-        j = first_near(values, size, value, tolerance[key])
-        while j < size and abs(values[j] - value) <= tolerance[key]:
+        j = first_near(values, size, keys_a, key, window_a[i], tolerance)
+        while j < size and is_near(values, 0, j, keys_a, key, window_a[i], tolerance, key):
             if agree(keys_a, window_a[i], keys_b, window_b[order[j]], tolerance):
                 if found == len(out_a):
                     more_a, more_b = np.empty(2 * found, np.int64), np.empty(2 * found, np.int64)

@@ -365,7 +365,7 @@ def merge_groups(  # type: ignore[no-untyped-def]
             elif policy == NEAREST:
                 found = match_nearest(
                     keys_a, rows_a, window_a, count_a, keys_b, rows_b, window_b, count_b, tolerance, not ended,
-                    keys_a[0, window_a[count_a - 1]], keys_b[0, window_b[count_b - 1]], pair_a, pair_b,
+                    window_a[count_a - 1], window_b[count_b - 1], pair_a, pair_b,
                 )  # fmt: skip
             elif ended:
                 found = 0
@@ -376,7 +376,7 @@ def merge_groups(  # type: ignore[no-untyped-def]
                 found = len(pair_a)
             elif len(tolerance) == 1:
                 found, _ = match_first_by_cursors(
-                    keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance[0], pair_a, pair_b
+                    keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance, pair_a, pair_b
                 )
             else:
                 found = match_first(keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance, pair_a, pair_b)

@@ -2,7 +2,7 @@
 
 Streams that are read for a merge are mostly in order (M. Mazzucco et al., 2002, §4.1). A record that
 does not fit is set aside; if many in a row do not fit and few stand in their way, those were too early
-and are set aside instead. Keys are a matrix with one row for each key, compared one after the other.
+and are set aside instead. Keys are a matrix as in `exact`, compared one after the other.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from anabranch.kernels.compiled import compiled
+from anabranch.kernels.exact import is_below
 
 _SHORT = 16
 """Pieces of this length are sorted by insertion."""
@@ -21,10 +22,9 @@ _IN_A_ROW = 8
 def comes_before(keys, i, j):  # type: ignore[no-untyped-def]
     """Whether record i stands before record j: by keys, then by place."""
     for k in range(keys.shape[0]):
-        x, y = keys[k, i], keys[k, j]
-        if x < y:
+        if is_below(keys, k, i, keys, k, j):
             return True
-        if x > y:
+        if is_below(keys, k, j, keys, k, i):
             return False
     return i < j
 
@@ -120,10 +120,9 @@ def split_nearly_sorted(keys, places, count, spine, aside):  # type: ignore[no-u
     patience, most = _IN_A_ROW, max(_IN_A_ROW, count // 2)
     while i < count:
         if kept > 0:  # as far as the first key alone decides
-            last = keys[0, spine[kept - 1]]
-            while i < count and keys[0, places[i]] > last:
-                spine[kept] = places[i]
-                last = keys[0, places[i]]
+            last = spine[kept - 1]
+            while i < count and is_below(keys, 0, last, keys, 0, places[i]):
+                spine[kept] = last = places[i]
                 kept += 1
                 i += 1
                 in_a_row, patience = 0, _IN_A_ROW

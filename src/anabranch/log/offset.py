@@ -11,20 +11,15 @@ MAX_TIME = (1 << 63) - 2
 """The time after every row: what a stream that has ended has reached."""
 
 
-class Offset(NamedTuple):
+class End(NamedTuple):
     """All rows numbered below `row`; no later row is older than `time`.
 
     `time` is in microseconds since 1970. It is usually that of row `row - 1`, and later where the
-    stream was told that time has passed (a heartbeat). Where an offset is the end of a micro-batch,
-    `every` says that of the windows that end in it every k-th is answered; standing in the offset,
-    it is the same when the micro-batch is run again. So does `keep`: the fraction of history that a
-    micro-batch reads, where a reducer says so (`archive.reducers`).
+    stream was told that time has passed (a heartbeat).
     """
 
     row: int = 0
     time: int = MIN_TIME
-    every: int = 1
-    keep: float = 1.0
 
 
 class Piece(NamedTuple):

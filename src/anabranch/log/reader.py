@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from anabranch.errors import StreamError
 from anabranch.log import lost
-from anabranch.log.offset import MIN_TIME, Offset
+from anabranch.log.offset import MIN_TIME, End
 from anabranch.log.reached import reached
 from anabranch.log.segment import Segment, chain, open_segment, read_notes
 from anabranch.log.storage import Storage
@@ -107,13 +107,18 @@ class StreamReader:
             for segment in [each for each in self._open if each not in there]:
                 del self._open[segment]
 
-    def end(self) -> Offset:
+    @property
+    def has_archives(self) -> bool:
+        """Whether rows are read that only archives hold."""
+        return False
+
+    def end(self) -> End:
         """How far the stream has come."""
         # The heartbeat is read first: every row before it is then surely among the segments.
         beat = self._storage.read_json(WATERMARK)
         self.refresh()
         time = self._chain[-1].time_last if self._chain else MIN_TIME
-        return Offset(self._end, max(time, beat["time"]) if beat else time)
+        return End(self._end, max(time, beat["time"]) if beat else time)
 
     def arrived(self) -> int | None:
         """When, by the clock, the rows came that are the newest; None if it is not known."""
@@ -136,7 +141,7 @@ class StreamReader:
         """The number of the oldest row that is not only in an archive."""
         return self.first_row()
 
-    def wait(self, after: Offset, timeout: float) -> Offset:
+    def wait(self, after: End, timeout: float) -> End:
         """The end of the stream once it is beyond `after`, or as it is when time is up."""
         deadline = _time.monotonic() + timeout
         while True:
@@ -146,14 +151,14 @@ class StreamReader:
                 return end
             _time.sleep(min(0.004, left))
 
-    def offset_at(self, row: int, limit: Offset) -> Offset:
+    def offset_at(self, row: int, limit: End) -> End:
         """The offset of a row number at or before `limit`."""
         if row >= limit.row:
             return limit
         if row <= self.first_row():
-            return Offset(max(row, 0))
+            return End(max(row, 0))
         times = self.read(row - 1, row, [self.time_column]).column(0)
-        return Offset(row, times[0].value)
+        return End(row, times[0].value)
 
     # -- rows --------------------------------------------------------------------------------
 

@@ -14,11 +14,14 @@ from anabranch.log.storage import Storage
 from anabranch.schema import TIME_TYPE, StreamSchema
 
 INFO = "stream.json"
-DATASPACE = "dataspace"
-"""The origin of a stream whose rows are a data set of a server; its options say of which."""
-
+_SEGMENTS = "segments"
+APPENDED = "append"
+"""The origin of a stream whose rows programs append."""
+ANSWERS = "query"
+"""The origin of a stream that holds the answers of a query, which owns it."""
 REJECTS = "rejects"
-"""The origin of a stream of rows that another one refused."""
+"""The origin of a stream of rows that another one refused, which owns it."""
+_REJECTS_END = f".{REJECTS}"
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,10 @@ class StreamInfo:
     schema: StreamSchema
     skew_us: int = 0
     retain_us: int | None = None
-    origin: str = "append"
-    """Where its rows come from: `append`, `dataspace`, or the standing query whose answer it is."""
+    origin: str = APPENDED
+    """Where its rows come from: one of `connectors.CONNECTORS`."""
+    owner: str | None = None
+    """What it belongs to and comes and goes with: the query of answers, the stream of rejects."""
     options: dict[str, str] = field(default_factory=dict, repr=False)
     idle_us: int | None = None
     """Silent this long, a stream with a time of its own goes on with the clock, where it is waited for."""
@@ -40,18 +45,19 @@ class StreamInfo:
     @property
     def goes_with_the_clock(self) -> bool:
         """True if its rows are stamped by us as they come: then its time is the clock's."""
-        stamped = self.origin == "append" and self.schema.stamped_on_arrival and not self.skew_us
+        stamped = self.origin == APPENDED and self.schema.stamped_on_arrival and not self.skew_us
         return stamped or self.origin == REJECTS
 
-    def create(self, storage: Storage) -> None:
+    def create(self, storage: Storage, *, logged: bool = True, private: bool = False) -> None:
+        """Make the stream; `logged`: with a place for rows, `private`: for its owner's eyes only."""
         storage.make()
-        if self.origin != DATASPACE:
-            storage.child("segments").make()
-        if "token" in self.options and storage.is_local:
+        if logged:
+            storage.child(_SEGMENTS).make()
+        if private and storage.is_local:
             os.chmod(storage.path, 0o700)
-        self.save(storage)
+        self.save(storage, private=private)
 
-    def save(self, storage: Storage) -> None:
+    def save(self, storage: Storage, *, private: bool = False) -> None:
         """Write the declaration."""
         storage.write_json(
             INFO,
@@ -61,12 +67,13 @@ class StreamInfo:
                 "skew_us": self.skew_us,
                 "retain_us": self.retain_us,
                 "origin": self.origin,
+                "owner": self.owner,
                 "options": self.options,
                 "idle_us": self.idle_us,
                 "id": self.id,
             },
         )
-        if "token" in self.options and storage.is_local:
+        if private and storage.is_local:
             os.chmod(storage.full(INFO), 0o600)
 
     @staticmethod
@@ -75,7 +82,8 @@ class StreamInfo:
         if data is None and not has_rows(storage) and not storage.exists(INFO):
             raise StreamError("STREAM_NOT_FOUND", f"there is no stream in {storage.path}")
         try:
-            return StreamInfo(**{"id": "", **(data or {}), "schema": StreamSchema.from_json((data or {})["schema"])})
+            declared = _with_owner(data or {})
+            return StreamInfo(**{"id": "", **declared, "schema": StreamSchema.from_json(declared["schema"])})
         except (TypeError, KeyError, ValueError, AttributeError):
             raise StreamError(
                 "DECLARATION_IS_DAMAGED",
@@ -85,12 +93,47 @@ class StreamInfo:
             ) from None
 
 
+def _with_owner(data: dict[str, Any]) -> dict[str, Any]:
+    """A declaration as it is written now; before, the origin of answers was `query <name>`, and nobody was an owner."""
+    if "owner" in data:
+        return data
+    kind, _, query = data.get("origin", APPENDED).partition(" ")
+    if kind == ANSWERS and query:
+        return {**data, "origin": ANSWERS, "owner": query}
+    return {**data, "owner": rejects_owner(data["name"]) if kind == REJECTS else None}
+
+
+def has_log(storage: Storage) -> bool:
+    """Whether the rows of a stream are kept here; else it is known here only by its declaration."""
+    return storage.exists(_SEGMENTS)
+
+
 def has_rows(storage: Storage) -> bool:
     """Whether there are files of a stream's rows, whatever became of its declaration."""
-    return bool(storage.child("segments").files())
+    return bool(storage.child(_SEGMENTS).files())
+
+
+def rejects_name(stream: str) -> str:
+    """What the rejects of a stream are called."""
+    return stream + _REJECTS_END
+
+
+def rejects_owner(name: str) -> str | None:
+    """The stream whose rejects a name means; None for the name of anything else.
+
+    >>> rejects_owner("cars.rejects"), rejects_owner("cars")
+    ('cars', None)
+    """
+    return name[: -len(_REJECTS_END)] if name.lower().endswith(_REJECTS_END) else None
+
+
+def rejects_storage(stream: Storage) -> Storage:
+    """Where the rejects of a stream lie."""
+    return stream.child(REJECTS)
 
 
 def rejects_info(info: StreamInfo) -> StreamInfo:
     """The stream that keeps what `info`'s stream refused: its columns, when, and why."""
     fields = [*info.schema.arrow, pa.field("_reason", pa.string()), pa.field("_rejected_at", TIME_TYPE)]
-    return StreamInfo(f"{info.name}.rejects", StreamSchema(pa.schema(fields), "_rejected_at"), origin=REJECTS)
+    schema = StreamSchema(pa.schema(fields), "_rejected_at")
+    return StreamInfo(rejects_name(info.name), schema, origin=REJECTS, owner=info.name)

@@ -28,13 +28,13 @@ from anabranch.clock import Clock, SystemClock
 from anabranch.errors import DataError, StreamError
 from anabranch.log import lost, retention
 from anabranch.log.lock import WriterLock
-from anabranch.log.offset import MIN_TIME, Offset
+from anabranch.log.offset import MIN_TIME
 from anabranch.log.order import Mask, Order, Times
 from anabranch.log.reached import Reached, ReachedMark, reached
 from anabranch.log.segment import Segment, chain, open_segment, read_notes, with_columns, write_segment
 from anabranch.log.stamps import Stamps, StreamClock
 from anabranch.log.storage import Storage
-from anabranch.log.stream import INFO, StreamInfo, rejects_info
+from anabranch.log.stream import INFO, StreamInfo, rejects_info, rejects_storage
 from anabranch.log.sums import read_whole
 from anabranch.schema import TIME_TYPE
 from anabranch.settings import Settings
@@ -43,8 +43,10 @@ WATERMARK = "watermark.json"
 _DELETES_PER_APPEND = 8
 _ARRIVAL = re.compile(r"arrival-([0-9a-f]{16})-([0-9a-f]{10})(?:-([0-9a-f]{16}))?\.arrow")
 
-Span = tuple[Mapping[str, Offset], Mapping[str, Offset]]
-"""Where a micro-batch begins and ends in each of the streams it takes in."""
+Position = tuple[Any, ...]
+"""How far a producer has come in a stream it reads: a row, a time, and whatever else it has to remember of that."""
+Span = tuple[Mapping[str, Position], Mapping[str, Position]]
+"""Where a producer's batch begins and ends in each of the streams it takes in."""
 
 _log = logging.getLogger("anabranch.log")
 
@@ -248,10 +250,10 @@ class StreamWriter:
             )
         return False
 
-    def position(self, producer: str) -> dict[str, Offset] | None:
+    def position(self, producer: str) -> dict[str, Position] | None:
         """Up to where a producer has taken in its own streams for the rows it has appended; None: not known."""
         noted = self._positions.get(producer)
-        return {name: Offset(*offset) for name, offset in noted.items()} if noted is not None else None
+        return {name: tuple(position) for name, position in noted.items()} if noted is not None else None
 
     def batch(self, producer: str) -> int:
         """The number of the last batch of a producer that is in the log, else -1."""
@@ -285,7 +287,7 @@ class StreamWriter:
         self, rows: pa.Table, reasons: pa.Array, producer: str | None, batch: int | None, span: Span | None
     ) -> None:
         if self._rejects is None:
-            storage = self._storage.child("rejects")
+            storage = rejects_storage(self._storage)
             if not storage.exists(INFO):
                 rejects_info(self.info).create(storage)
             elif (known := StreamInfo.load(storage)).schema != (wanted := rejects_info(self.info).schema):

@@ -2,55 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+import importlib
+from typing import TYPE_CHECKING, Any
 
-from anabranch.operators.archive_aggregate import ArchiveAggregate
-from anabranch.operators.archive_scan import ArchiveScan
-from anabranch.operators.archive_write import ArchiveWrite
-from anabranch.operators.base import Operator
-from anabranch.operators.history_join import HistoryJoin
-from anabranch.operators.history_join_aggregate import HistoryJoinAggregate
-from anabranch.operators.landmark import Landmark
-from anabranch.operators.merge.operator import Merge
-from anabranch.operators.merge.range_operator import RangeMerge
-from anabranch.operators.select import Select
-from anabranch.operators.window_aggregate import WindowAggregate
-from anabranch.operators.window_changes import WindowChanges
-from anabranch.operators.window_combination import WindowCombination
-from anabranch.operators.window_join import WindowJoin
-from anabranch.operators.window_join_aggregate import WindowJoinAggregate
-from anabranch.operators.window_rows import WindowRows
-from anabranch.operators.window_sets import WindowSetOperation
+if TYPE_CHECKING:
+    from anabranch.operators.base import Operator
 
-OPERATORS: dict[str, type[Operator]] = {
-    "archive_aggregate": ArchiveAggregate,
-    "archive_scan": ArchiveScan,
-    "archive_write": ArchiveWrite,
-    "history_join": HistoryJoin,
-    "history_join_aggregate": HistoryJoinAggregate,
-    "landmark": Landmark,
-    "merge": Merge,
-    "range_merge": RangeMerge,
-    "select": Select,
-    "window_aggregate": WindowAggregate,
-    "window_changes": WindowChanges,
-    "window_combination": WindowCombination,
-    "window_join": WindowJoin,
-    "window_join_aggregate": WindowJoinAggregate,
-    "window_rows": WindowRows,
-    "window_set_operation": WindowSetOperation,
+OPERATORS: dict[str, str] = {
+    "archive_aggregate": ".archive.aggregate:ArchiveAggregate",
+    "archive_scan": ".archive.scan:ArchiveScan",
+    "archive_write": ".archive.write:ArchiveWrite",
+    "history_join": ".history.join:HistoryJoin",
+    "history_join_aggregate": ".history.join_aggregate:HistoryJoinAggregate",
+    "landmark": ".history.landmark:Landmark",
+    "merge": ".merge.operator:Merge",
+    "range_merge": ".merge.range_operator:RangeMerge",
+    "select": ".select:SelectRows",
+    "window_aggregate": ".windows.aggregate:WindowAggregate",
+    "window_changes": ".windows.changes:WindowChanges",
+    "window_combination": ".join.combination:WindowCombination",
+    "window_join": ".join.operator:WindowJoin",
+    "window_join_aggregate": ".join.aggregate:WindowJoinAggregate",
+    "window_rows": ".windows.rows:WindowRows",
+    "window_set_operation": ".windows.sets:WindowSetOperation",
 }
-"""Every operator there is, by the name it has in JSON."""
+"""Every operator there is, by the name it has in JSON: its module (a dot: in this folder) and class.
+
+Loaded when first met: each of Spark's Python processes runs few of them, and importing all takes a fifth of a second.
+"""
+
+
+@functools.cache
+def operator_class(kind: str) -> type[Operator]:
+    """The class of the operators of a kind.
+
+    >>> operator_class("select")
+    <class 'anabranch.operators.select.SelectRows'>
+    """
+    module, name = OPERATORS[kind].split(":")
+    found: type[Operator] = getattr(importlib.import_module(module, __name__), name)
+    return found
 
 
 def operator_from_json(data: dict[str, Any]) -> Operator:
     """The operator that `Operator.to_json` wrote down.
 
     >>> operator_from_json({"kind": "select", "stream": "s", "columns": [["a", "a"]], "time": "a", "filter": None})
-    Select(stream='s', columns=(('a', 'a'),), time='a', filter=None)
+    SelectRows(stream='s', columns=(('a', 'a'),), time='a', filter=None)
     """
     fields = {name: _from_json(value) for name, value in data.items() if name != "kind"}
-    return OPERATORS[data["kind"]](**fields)
+    return operator_class(data["kind"])(**fields)
 
 
 def _from_json(value: Any) -> Any:

@@ -18,13 +18,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, cast
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from anabranch.archive.facts import Aside
-from anabranch.log.offset import MIN_TIME, Offset, Piece
+from anabranch.archive.reducers import Spec
+from anabranch.log.offset import MIN_TIME, End, Piece
 from anabranch.log.storage import Storage
+from anabranch.operators.offset import Offset, Offsets
+from anabranch.operators.work import Work
 
 __all__ = [
     "MIN_TIME",
@@ -32,6 +33,7 @@ __all__ = [
     "HistoryLog",
     "Inputs",
     "Keeps",
+    "KnownStreams",
     "LogReader",
     "Offset",
     "Offsets",
@@ -43,9 +45,6 @@ __all__ = [
     "first_time_of_any",
     "time_of_row",
 ]
-
-Offsets = Mapping[str, Offset]
-"""An offset for each input stream."""
 
 
 class LogReader(Protocol):
@@ -84,6 +83,20 @@ class LogReader(Protocol):
         ...
 
 
+class KnownStreams(Protocol):
+    """What is known of streams when a query over them is made."""
+
+    def end_of(self, stream: str) -> End: ...
+
+    def time_of(self, stream: str) -> str:
+        """The name of its time column."""
+        ...
+
+    def is_elsewhere(self, stream: str) -> bool:
+        """Whether its rows are on a data server."""
+        ...
+
+
 class HistoryLog(LogReader, Protocol):
     """A log that can be read in part, over archive and log together (`anabranch.archive.reader.HistoryReader`)."""
 
@@ -116,53 +129,6 @@ class HistoryLog(LogReader, Protocol):
     def pieces(self, start: int, end: int) -> list[Piece]:
         """How the rows start ≤ n < end lie in files, in order."""
         ...
-
-
-@dataclass
-class Work:
-    """What running tasks cost, counted where it happens; the query adds it up."""
-
-    rows_read: int = 0
-    bytes_read: int = 0
-    rows_thrown: int = 0
-    scratch_rows: int = 0
-    scratch_bytes: int = 0
-    found: float = 0.0
-    """Results of an approximate join, and how many there would have been without shedding, as estimated."""
-    expected: float = 0.0
-    merges: list[dict[str, Any]] = dataclasses.field(default_factory=list)
-    """What the merges of a query count, see `operators.merge.counts`."""
-
-    def add_merges(self, merges: list[dict[str, Any]]) -> None:
-        """Take in what another task's merges count."""
-        from anabranch.operators.merge.counts import added
-
-        self.merges = [added(a, b) for a, b in zip(self.merges, merges, strict=True)] if self.merges else merges
-
-    @property
-    def report(self) -> dict[str, Any] | None:
-        """How complete the merges of the last micro-batch are."""
-        from anabranch.operators.merge.counts import described
-
-        return described(self.merges) if self.merges else None
-
-    def count(self, completeness: NDArray[np.float64] | None, results: int) -> None:
-        """Take in results with their estimated completeness."""
-        if completeness is not None:
-            self.found += results
-            self.expected += float((1 / np.maximum(completeness, 1e-9)).sum())
-
-    def add(self, other: Work) -> None:
-        """Running totals add up; the size of the scratch is a level, so the newest one counts."""
-        self.rows_read += other.rows_read
-        self.bytes_read += other.bytes_read
-        self.rows_thrown += other.rows_thrown
-        self.scratch_rows = max(self.scratch_rows, other.scratch_rows)
-        self.scratch_bytes = max(self.scratch_bytes, other.scratch_bytes)
-        self.found += other.found
-        self.expected += other.expected
-        if other.merges:
-            self.add_merges(other.merges)
 
 
 @dataclass(frozen=True)
@@ -228,6 +194,12 @@ class Operator:
     """True if it is for questions and jobs only, never for a standing query."""
     begins_by_itself: ClassVar[bool] = False
     """True if `beginning` counts also where it is asked once; else that is about all rows there are."""
+    throws_what_it_leaves: ClassVar[bool] = False
+    """True if every row it takes in is answered or thrown away, also by what Spark SQL does behind it."""
+    why_store: ClassVar[str] = "nothing: every answer stays true"
+    """What the query's Store holds."""
+    why_throw: ClassVar[str] = "rows that WHERE dropped or no window holds"
+    """What the query throws away."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -245,10 +217,29 @@ class Operator:
             """The column of the answer that is its time; never decreasing from row to row."""
             ...
 
-    @property
-    def reads_in_part(self) -> bool:
-        """Whether a reducer says before each micro-batch how much of history it reads (`Offset.keep`)."""
-        return False
+    def settled(self, streams: KnownStreams, *, once: bool = False) -> Operator:
+        """Itself as of now: with what depends on the streams at the time when a query is made, or asked once."""
+        return self
+
+    def aliases(self) -> tuple[str, ...]:
+        """The names by which a join or merge calls the rows of its streams; empty: it is none."""
+        return ()
+
+    def archives_wanted(self) -> tuple[str, ...]:
+        """The streams that must have an archive."""
+        return ()
+
+    def reduction(self) -> Spec | None:
+        """The reducer that says before each micro-batch how much of history it reads (`Offset.keep`), if any."""
+        return None
+
+    def history_end(self) -> int:
+        """Rows of its first stream before this number are history, which a reducer may read in part."""
+        return 0
+
+    def notices(self, inputs: Inputs) -> list[tuple[str, str]]:
+        """What people should know when a query of it begins: names of events, and what they mean."""
+        return []
 
     @property
     def paced_by(self) -> Literal["time", "rows"]:
@@ -271,11 +262,11 @@ class Operator:
         """The answer rows of one task."""
         raise NotImplementedError
 
-    def gather(self, answers: pa.Table) -> pa.Table:
+    def gather(self, answers: pa.Table, work: Work | None = None) -> pa.Table:
         """The answer of a micro-batch from those of its tasks, which stand one after the other.
 
         Tasks planned where `Inputs.gathers` may carry columns beside those of the schema, which say
-        where their rows belong; what is done with them happens here, on the driver.
+        where their rows belong; what is done with them happens here, on the driver. What that costs is added to `work`.
         """
         return answers
 
@@ -306,6 +297,10 @@ class Operator:
         windows, every `every`-th was answered last. None: the Store is empty, every answer row
         stays true for good.
         """
+        return None
+
+    def store(self, at: Offsets, inputs: Inputs) -> pa.Table | None:
+        """The current answer at `at` where it cannot be read from the answers; None: `current` says which it is."""
         return None
 
     def keeps(self) -> Keeps | None:

@@ -41,14 +41,14 @@ def bind(sql: str, schema: pa.Schema) -> Bound:
 
 def columns_of(bound: Iterable[Bound], schema: pa.Schema, *more: str) -> list[str]:
     """The columns of the schema that any of the expressions reads, and `more`, in the schema's order."""
-    wanted = {name for one in bound for name in one.columns} | set(more)
+    wanted = {name for expression in bound for name in expression.columns} | set(more)
     return [name for name in schema.names if name in wanted]
 
 
 def project(table: pa.Table, columns: Iterable[Bound], schema: pa.Schema) -> pa.Table:
     """The values of the expressions as a table of `schema`."""
     arrays = []
-    for one, field in zip(columns, schema, strict=True):
-        values = one.evaluate(table)
+    for column, field in zip(columns, schema, strict=True):
+        values = column.evaluate(table)
         arrays.append(values if values.type == field.type else values.cast(field.type))
     return pa.Table.from_arrays(arrays, schema=schema)

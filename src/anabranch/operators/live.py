@@ -11,7 +11,7 @@ import weakref
 from collections import OrderedDict
 from typing import Any, Generic, Protocol, TypeVar
 
-from anabranch.windows.table_files import memory
+from anabranch.windows.panes.table_files import memory
 
 _MOST_BYTES = 1 << 30
 

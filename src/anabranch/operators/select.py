@@ -20,10 +20,11 @@ _ROWS_PER_BATCH = 1 << 17
 
 
 @dataclass(frozen=True)
-class Select(Operator):
+class SelectRows(Operator):
     """Rows of `stream` where `filter` is true, as `columns` of (name, SQL expression)."""
 
     kind: ClassVar[str] = "select"
+    throws_what_it_leaves: ClassVar[bool] = True
 
     stream: str
     columns: tuple[tuple[str, str], ...]
@@ -74,7 +75,7 @@ class Select(Operator):
 
 @dataclass(frozen=True)
 class _Program:
-    """A Select bound to the schema of its stream."""
+    """The operator bound to the schema of its stream."""
 
     filter: Bound | None
     columns: tuple[Bound, ...]
@@ -83,10 +84,10 @@ class _Program:
 
 
 @functools.lru_cache(maxsize=256)
-def _program(select: Select, source: pa.Schema) -> _Program:
+def _program(select: SelectRows, source: pa.Schema) -> _Program:
     columns = tuple(bind(sql, source) for _, sql in select.columns)
     kept = None if select.filter is None else bind(select.filter, source)
-    schema = pa.schema([(name, one.type) for (name, _), one in zip(select.columns, columns, strict=True)])
+    schema = pa.schema([(name, column.type) for (name, _), column in zip(select.columns, columns, strict=True)])
     # A projection of constants still needs a column to know how many rows there are.
     reads = columns_of([*columns, *([kept] if kept else [])], source) or source.names[:1]
     return _Program(kept, columns, schema, reads)

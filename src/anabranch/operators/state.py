@@ -30,7 +30,7 @@ _STALE_SECONDS = 3600
 
 
 @dataclass
-class State:
+class SavedState:
     """Tables by name, and a few facts."""
 
     tables: dict[str, pa.Table]
@@ -45,7 +45,7 @@ class State:
         return sum(table.num_rows for table in self.tables.values())
 
 
-_live: Live[State] = Live()
+_live: Live[SavedState] = Live()
 
 
 class StateFiles:
@@ -56,7 +56,7 @@ class StateFiles:
         self._kind = kind
         self._query = query
 
-    def save(self, name: str, since: str, part: int, parts: int, state: State) -> None:
+    def save(self, name: str, since: str, part: int, parts: int, state: SavedState) -> None:
         """Keep what one of `parts` tasks of a micro-batch has at an offset; `since` says where the batch began."""
         file = f"{self._kind}-{name}-{part}of{parts}"
         if self._folder is None:
@@ -69,7 +69,7 @@ class StateFiles:
         if part == 0:
             self._remove_old(self._folder)
 
-    def load(self, name: str) -> list[State] | None:
+    def load(self, name: str) -> list[SavedState] | None:
         """What all tasks kept at an offset, in order, however many they were; None if it is not all there."""
         if self._folder is None:
             return self._remembered(name)
@@ -84,7 +84,7 @@ class StateFiles:
                 return states
         return None
 
-    def _remembered(self, name: str) -> list[State] | None:
+    def _remembered(self, name: str) -> list[SavedState] | None:
         key = f"{self._query} {self._kind}-{name}-0of1"
         state = _live.take(key)
         if state is None:
@@ -117,7 +117,7 @@ def is_whole(content: bytes | None, file: str) -> bool | None:
     return content[:4] == _MAGIC and struct.pack("<I", zlib.crc32(memoryview(content)[8:])) == content[4:8]
 
 
-def _content(state: State, since: str) -> bytes:
+def _content(state: SavedState, since: str) -> bytes:
     head = json.dumps({"format": _FORMAT, "since": since, "facts": state.facts, "tables": list(state.tables)}).encode()
     parts = [struct.pack("<q", len(head)), head]
     for table in state.tables.values():
@@ -130,7 +130,7 @@ def _content(state: State, since: str) -> bytes:
     return _MAGIC + struct.pack("<I", zlib.crc32(rest)) + rest
 
 
-def _read(content: bytes | None) -> tuple[State, str] | None:
+def _read(content: bytes | None) -> tuple[SavedState, str] | None:
     """A state and where its batch began; None if the file is not there, or not as it was written."""
     if content is None or content[:4] != _MAGIC:
         return None
@@ -147,4 +147,4 @@ def _read(content: bytes | None) -> tuple[State, str] | None:
         size = struct.unpack_from("<q", rest, at)[0]
         tables[name] = pa.ipc.open_stream(pa.py_buffer(rest)[at + 8 : at + 8 + size]).read_all()
         at += 8 + size
-    return State(tables, head["facts"]), head["since"]
+    return SavedState(tables, head["facts"]), head["since"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from anabranch.operators.base import Inputs, Offset
-from anabranch.operators.window_aggregate import WindowAggregate
-from anabranch.operators.window_join import WindowJoin
+from anabranch.operators.join.operator import WindowJoin
+from anabranch.operators.windows.aggregate import WindowAggregate
 from anabranch.schema import TIME_TYPE
 
 _ROWS = 8
@@ -70,7 +70,7 @@ def warm_up() -> int:
     )
     inputs = Inputs({"warm": _FewRows()})
     answers = 0
-    for each in (operator, join):
-        for task in each.plan({"warm": Offset()}, {"warm": Offset(_ROWS, _ROWS)}, inputs, 1):
-            answers += sum(batch.num_rows for batch in each.run(task, inputs))
+    for warmed in (operator, join):
+        for task in warmed.plan({"warm": Offset()}, {"warm": Offset(_ROWS, _ROWS)}, inputs, 1):
+            answers += sum(batch.num_rows for batch in warmed.run(task, inputs))
     return answers

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from anabranch.archive.reader import HistoryReader
-from anabranch.spark.options import ArchivedFiles
-from anabranch.sql.archives import ArchiveUse
+from anabranch.engine.options import ArchivedFiles
+from anabranch.sql.history.archives import ArchiveUse
 from anabranch.sql.once import OncePlan
 
 _PATTERNS = frozenset("*?[]{}\\")

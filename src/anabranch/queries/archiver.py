@@ -30,7 +30,7 @@ from anabranch.errors import CatalogError, DataError, StreamError
 from anabranch.log import retention
 from anabranch.log.lock import BEING_WRITTEN, WriterLock, owner_of
 from anabranch.log.storage import Storage
-from anabranch.operators.archive_write import ArchiveWrite
+from anabranch.operators.archive.write import ArchiveWrite
 
 JOINS_FROM = 8
 """Small runs beside each other before the archiver joins them by itself."""
@@ -39,7 +39,7 @@ _LEAST_READS = 16
 """Reads before the copy of OnReadModify can count as missed too often."""
 
 RunJobs = Callable[[ArchiveWrite], pa.Table]
-"""Has the files of jobs written, by Spark's tasks or here; gives what `operators.archive_write.WRITTEN` says."""
+"""Has the files of jobs written, by Spark's tasks or here; gives what `operators.archive.write.WRITTEN` says."""
 
 
 class Archiver:
@@ -55,6 +55,7 @@ class Archiver:
         self._locked = False
         self._mutex = threading.RLock()
         self._waiting_since: float | None = None
+        self._have_facts = False
 
     # -- the right to write ------------------------------------------------------------------------
 
@@ -251,21 +252,31 @@ class Archiver:
         """Join what is small, remake the copy of OnReadModify, and delete files no recent version needs."""
         with self._mutex:
             self.take()
+            self._have_facts = False  # whoever asks for it has everything looked through
             joined = self.join_runs(least=2)
             let_go = self.let_go()
-            self._write_facts()
+            self.write_facts()
             copied = self._vacuum_copy() if self.info.layout == OnReadModify.name else 0
             tables = self._archive(self._reader()).tables().values()
             deleted = sum(table.sweep(retain_hours) for table in tables)
             return {"runs_joined": joined, "runs_let_go": let_go, "runs_copied": copied, "files_deleted": deleted}
 
-    def _write_facts(self) -> None:
-        """Runs whose files do not say which rows lie far out, since they are of a version before, are written again."""
-        archive = self._archive(self._reader())
-        table = self._storage.child(PRIMARY)
-        for run in archive.runs:
-            if not RunFile(table, run).has_facts:
+    def write_facts(self, most: int | None = None) -> int:
+        """Runs whose files do not say which rows lie far out, since they are of a version before, are written again.
+
+        At most so many; gives how many.
+        """
+        with self._mutex:
+            if self._have_facts:  # whatever is written from now on does
+                return 0
+            archive, table = self._archive(self._reader()), self._storage.child(PRIMARY)
+            old = [run for run in archive.runs if not RunFile(table, run).has_facts]
+            self._have_facts = not old
+            if old:
+                self.take()
+            for run in old[:most]:
                 self._join(archive, [run], list(archive.tables()))
+            return len(old[:most])
 
     def _vacuum_copy(self) -> int:
         """The living rows go to the copy; where it has more than lives by now, it is purged in place (§4.1.2)."""

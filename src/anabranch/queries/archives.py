@@ -24,9 +24,9 @@ from anabranch.archive.reader import HistoryReader
 from anabranch.archive.summaries.eager import eager_shape
 from anabranch.catalog import Catalog
 from anabranch.clock import Clock
+from anabranch.connectors import connector_of
 from anabranch.errors import AnabranchError, CatalogError, DataError, StreamError, did_you_mean
 from anabranch.log import retention
-from anabranch.log.stream import DATASPACE
 from anabranch.queries.archiver import Archiver, RunJobs
 from anabranch.settings import Settings
 
@@ -121,10 +121,11 @@ class Archives:
     ) -> ArchiveInfo:
         """Declare an archive and begin to fill it."""
         about = self._catalog.stream(stream)
-        if about.origin == DATASPACE:
+        connector = connector_of(about)
+        if not connector.logged:
             raise CatalogError(
                 "ARCHIVE_NOT_POSSIBLE",
-                f'the rows of "{about.name}" are on a data server',
+                f'the rows of "{about.name}" are on {connector.place}',
                 hint="make a stream of them with CREATE STREAM … AS SELECT … and archive that",
             )
         columns = {column.lower(): column for column in about.schema.names}
@@ -249,6 +250,7 @@ class Archives:
                 archiver.append()
                 archiver.join_runs()
                 archiver.let_go()
+            archiver.write_facts(most=1)
             self._told.pop(info.id, None)
         except Exception as problem:  # tried again soon; said once
             name = problem.name if isinstance(problem, AnabranchError) else type(problem).__name__

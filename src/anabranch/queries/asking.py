@@ -19,11 +19,11 @@ from anabranch.archive.summaries.rollups import Shape
 from anabranch.catalog import Catalog
 from anabranch.errors import CatalogError, QueryError, StreamError
 from anabranch.log.reader import StreamReader
-from anabranch.operators.archive_question import answer
+from anabranch.operators.archive.question import Answer, answer
 from anabranch.operators.base import Operator
 from anabranch.operators.columns import Bound, bind
-from anabranch.operators.ordering import ranks
-from anabranch.sql.archives import ArchiveQuestion
+from anabranch.operators.windows.ordering import ranks
+from anabranch.sql.history.archives import ArchiveQuestion
 
 
 def ask(
@@ -31,15 +31,31 @@ def ask(
     catalog: Catalog,
     history: Callable[[str], Any],
     run: Callable[[Operator], pa.Table],
-) -> pa.Table:
+) -> Answer:
     """The answer of a question; `history` gives the reader of a stream, `run` reads what an operator says."""
     reader: HistoryReader = history(question.stream)
     if question.reducer is not None and question.reducer[0] == "every":
-        return _by_summaries(question, catalog, reader)
+        return Answer(_by_summaries(question, catalog, reader), [])
     if question.archive is not None:
         reader = reader.only(question.archive)
     rows = _rows_between(reader, question.since, question.until)
-    return answer(question, lambda operator: Sums.from_table(run(operator)), rows, block=reader.block).table
+    return answer(question, lambda operator: Sums.from_table(run(operator)), rows, block=reader.block)
+
+
+def told_before(question: ArchiveQuestion, history: Callable[[str], Any]) -> list[str]:
+    """What there is to say about the answer of a question without asking it."""
+    if not any(function.lower() in ("sum", "avg") for _, function, _ in question.aggregates):
+        return []
+    archives = history(question.stream).archives
+    found = [
+        each for each in archives if question.archive is None or each.info.name.lower() == question.archive.lower()
+    ]
+    return [
+        f'{old} of {len(each.runs)} runs of archive "{each.info.name}" do not say which of their rows lie far out, and '
+        f"sums over them have no bounds: VACUUM ARCHIVE {each.info.name} ON {question.stream} writes them again"
+        for each in found
+        if (old := each.without_facts())
+    ]
 
 
 def _rows_between(reader: HistoryReader, since: int | None, until: int | None) -> int:

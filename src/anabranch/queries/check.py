@@ -15,8 +15,9 @@ from anabranch.archive.archived import ArchiveReader
 from anabranch.archive.check import check_archive
 from anabranch.archive.declaration import INFO as ARCHIVE
 from anabranch.archive.declaration import WINDOWED, archives_of, undeclared_archives
-from anabranch.catalog import QUERY_ORIGIN, Catalog
+from anabranch.catalog import Catalog
 from anabranch.clock import Clock, SystemClock
+from anabranch.connectors import connector_of
 from anabranch.errors import AnabranchError
 from anabranch.log import Storage, lost
 from anabranch.log.check import check_stream, left_over, set_aside
@@ -24,7 +25,7 @@ from anabranch.log.findings import Finding
 from anabranch.log.lock import WriterLock, owner_of
 from anabranch.log.reader import StreamReader
 from anabranch.log.segment import Segment, chain, read_notes, write_segment
-from anabranch.log.stream import DATASPACE, INFO, StreamInfo
+from anabranch.log.stream import ANSWERS, INFO, StreamInfo, rejects_name, rejects_storage
 from anabranch.log.writer import times_of
 from anabranch.operators.state import is_whole
 from anabranch.queries.checkpoint import look_at
@@ -89,18 +90,18 @@ class _Look:
         self._watch(self._what, self.done, self._total)
 
     def findings(self) -> Iterator[Finding]:
-        infos = [info for info in self._catalog.streams() if info.origin != DATASPACE]
+        infos = [info for info in self._catalog.streams() if connector_of(info).logged]
         places = [(info, self._catalog.stream_storage(info.name)) for info in infos]
         self._total = sum(_size(storage) for _, storage in places)
         for name, problem in self._catalog.damaged_streams().items():
             yield Finding("file damaged", self._catalog.stream_storage(name).full(INFO), problem.message, name)
         for info, storage in places:
             yield from self._stream(info, storage)
-            if (rejects := storage.child("rejects")).exists(INFO):
+            if (rejects := rejects_storage(storage)).exists(INFO):
                 try:
                     yield from self._stream(StreamInfo.load(rejects), rejects, storage)
                 except AnabranchError as problem:
-                    yield Finding("file damaged", rejects.full(INFO), problem.message, f"{info.name}.rejects")
+                    yield Finding("file damaged", rejects.full(INFO), problem.message, rejects_name(info.name))
             yield from self._archives(info, storage)
         for query in self._catalog.queries():
             yield from self._query(query.name, query.damage() if query.is_damaged else None)
@@ -185,7 +186,7 @@ class _Mending:
         archive = self._archive_of(rows)
         if archive is not None:
             return f'writes them again from archive "{archive.info.name}"', lambda: self._from(archive, damaged, rows)
-        if self._info.origin.startswith(QUERY_ORIGIN):
+        if self._info.origin == ANSWERS:
             what = "moves these answers and those after them to damaged/; the query computes them again when it runs"
             return what, lambda: self._compute_again(rows)
         what = f"gives them up: the stream begins with row {rows.end}, older rows go to a stream of their own"

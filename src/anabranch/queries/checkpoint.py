@@ -12,10 +12,10 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from anabranch.engine.options import BEGIN
 from anabranch.errors import QueryError
-from anabranch.log.offset import Offset
 from anabranch.log.storage import Storage
-from anabranch.spark.options import BEGIN
+from anabranch.operators.offset import Offset
 
 _ASIDE = "checkpoint-aside"
 

@@ -11,8 +11,7 @@ from anabranch.catalog import Catalog, QueryInfo
 from anabranch.errors import AnabranchError
 from anabranch.queries.progress import Progress
 from anabranch.queries.query import Query
-
-_NOTHING = {"rows": 0, "bytes": 0, "why": "nothing is known"}
+from anabranch.queries.statistics import stats_of_damaged
 
 
 class DamagedQuery(Query):
@@ -24,8 +23,7 @@ class DamagedQuery(Query):
         self.id = info.id
         self._catalog = catalog
         self._failure = problem
-        self._storage = catalog.query_storage(info.name)
-        self._progress = Progress(self._storage)
+        self._progress = Progress(catalog.query_storage(info.name))
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -36,11 +34,15 @@ class DamagedQuery(Query):
         return False
 
     @property
+    def answers_all_columns(self) -> bool:
+        return False
+
+    @property
     def status(self) -> str:
         return "failed"
 
     @property
-    def failure(self) -> AnabranchError | None:
+    def failure(self) -> AnabranchError:
         return self._failure
 
     @property
@@ -48,7 +50,6 @@ class DamagedQuery(Query):
         return False
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        assert self._failure is not None
         raise self._failure
 
     start = start_soon = stop = wait = table = store = stream = explain = reevaluate = _refuse
@@ -63,21 +64,7 @@ class DamagedQuery(Query):
         self._catalog.drop_query(self.name)
 
     def stats(self) -> dict[str, Any]:
-        counts = self._progress.counts
-        return {
-            "name": self.name,
-            "status": self.status,
-            "rows_in": counts.rows_in,
-            "bytes_in": counts.bytes_in,
-            "batches": counts.batches,
-            "rows_per_second": 0.0,
-            "last_batch_ms": 0.0,
-            "behind_rows": 0,
-            "waits_for": None,
-            "completeness": {"last_batch": 1.0, "all": 1.0},
-            **dict.fromkeys(("stream", "store", "scratch", "throw"), _NOTHING),
-            "failure": str(self._failure),
-        }
+        return stats_of_damaged(self.name, self._progress, self._failure)
 
     def events(self) -> list[dict[str, Any]]:
         return list(self._progress.counts.events)

@@ -10,24 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from anabranch.log.offset import MIN_TIME, Offset
+from anabranch.log.offset import MIN_TIME, End
 
 
 class IdleWatch:
     """Notices which streams have not moved.
 
     >>> watch = IdleWatch(30.0)
-    >>> watch.silent({"a": Offset(1, 10), "b": Offset(1, 10)}, [("a", "b")], now=0.0)
+    >>> watch.silent({"a": End(1, 10), "b": End(1, 10)}, [("a", "b")], now=0.0)
     {}
-    >>> watch.silent({"a": Offset(5, 90), "b": Offset(1, 10)}, [("a", "b")], now=31.0)
+    >>> watch.silent({"a": End(5, 90), "b": End(1, 10)}, [("a", "b")], now=31.0)
     {'b': 90}
     """
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
-        self._moved: dict[str, tuple[Offset, float]] = {}
+        self._moved: dict[str, tuple[End, float]] = {}
 
-    def silent(self, ends: Mapping[str, Offset], groups: Iterable[tuple[str, ...]], now: float) -> dict[str, int]:
+    def silent(self, ends: Mapping[str, End], groups: Iterable[tuple[str, ...]], now: float) -> dict[str, int]:
         """Streams that are silent, each with the time it is taken to have reached.
 
         `ends` are how far streams have come, `groups` those that are joined with each other.

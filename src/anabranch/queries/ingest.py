@@ -7,15 +7,12 @@ they are put in order of time first.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from anabranch.engine.protocol import Batch, Engine
 from anabranch.errors import AnabranchError, DataError, QueryError, did_you_mean
 from anabranch.log import Storage, StreamWriter
 from anabranch.queries.checkpoint import mend_ingest
-from anabranch.spark.options import SourceOptions
-
-if TYPE_CHECKING:  # importing pyspark takes a second; it is loaded with the engine
-    from anabranch.spark.engine import Batch, Engine
 
 
 class Ingest:
@@ -45,7 +42,7 @@ class Ingest:
         self._time = schema.time
         self._running = engine.ingest(
             frame,
-            SourceOptions(operator={}, streams={}, spark_schema="", staging=storage.child("staging").address),
+            storage.child("staging"),
             storage.child("checkpoint"),
             self._take,
             available_now=available_now,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from anabranch.log.offset import Offset
 from anabranch.log.storage import Storage
-from anabranch.log.writer import StreamWriter
-from anabranch.operators.base import Work
+from anabranch.operators.offset import Offset, Offsets, offsets_from_json
+from anabranch.operators.reports import REPORTS
+from anabranch.operators.work import Work
 
 PROGRESS = "progress.json"
 _RATE_SECONDS = 10.0
@@ -22,11 +22,7 @@ _log = logging.getLogger("anabranch.queries")
 
 @dataclass
 class Counts:
-    """Totals over the life of a query; `done` is how far it has taken in each stream.
-
-    `found` and `expected` are about approximate joins: results, and how many there would have been, as
-    estimated; `completeness` is their ratio in the last batch that had any.
-    """
+    """Totals over the life of a query; `done` is how far it has taken in each stream."""
 
     batches: int = 0
     last_batch: int = -1
@@ -36,11 +32,8 @@ class Counts:
     rows_thrown: int = 0
     scratch_rows: int = 0
     scratch_bytes: int = 0
-    found: float = 0.0
-    expected: float = 0.0
-    completeness: float = 1.0
-    merges: list[dict[str, Any]] = field(default_factory=list)
-    """What its merges count, see `operators.merge.counts`."""
+    reports: dict[str, Any] = field(default_factory=dict)
+    """What is kept of what its operator reports, by the kind of report (`operators.reports`)."""
     events: list[dict[str, Any]] = field(default_factory=list)
     """What happened to it that people should know, the newest last."""
     done: dict[str, tuple[Any, ...]] = field(default_factory=dict)
@@ -49,6 +42,9 @@ class Counts:
     at: float = 0.0
     answers: int | None = None
     """How many rows its Stream had when it had come to `done`."""
+
+
+_COUNTED = {each.name for each in fields(Counts)}
 
 
 class Progress:
@@ -60,76 +56,66 @@ class Progress:
         self._recent: list[tuple[float, int]] = []
         saved = storage.read_json(PROGRESS) or {}
         saved["done"] = {name: tuple(offset) for name, offset in saved.get("done", {}).items()}
-        self.counts = Counts(**saved)
+        self.counts = Counts(**{name: value for name, value in saved.items() if name in _COUNTED})
 
     def done(self) -> dict[str, Offset]:
-        return {name: Offset(*offset) for name, offset in self.counts.done.items()}
+        return offsets_from_json(self.counts.done)
 
-    def speaks_of(self, writer: StreamWriter) -> bool:
+    def speaks_of(self, answers: int, position: Offsets) -> bool:
         """Whether it was written with the answers that are there, or when micro-batches after them had none.
 
-        A directory that was copied or put back in parts may have counts of another time.
+        `position` is where those answers end. A directory that was copied or put back in parts may have counts of
+        another time.
         """
-        counts, position = self.counts, writer.position("query") or {}
         done = self.done()
         return (
             bool(done)
-            and counts.answers == writer.next_row
-            and all(name in done and done[name][:2] >= offset[:2] for name, offset in position.items())
+            and self.counts.answers == answers
+            and all(name in done and done[name].place >= offset.place for name, offset in position.items())
         )
 
     def batch(
-        self, number: int, end: dict[str, Offset], *, milliseconds: float, work: Work, answers: int, **added: int
+        self,
+        number: int,
+        end: dict[str, Offset],
+        *,
+        milliseconds: float,
+        rows_in: int,
+        rows_out: int,
+        work: Work,
+        answers: int,
     ) -> None:
         """Count a micro-batch whose answer is in the log."""
         now = time.time()
         with self._changed:
             counts = self.counts
             done = self.done()
-            if any(name not in done or offset[:2] > done[name][:2] for name, offset in end.items()):
+            if any(name not in done or offset.place > done[name].place for name, offset in end.items()):
                 counts.last_batch = number
                 counts.batches += 1
-                for name in ("rows_in", "rows_out", "rows_thrown"):
-                    setattr(counts, name, getattr(counts, name) + added[name])
+                counts.rows_in += rows_in
+                counts.rows_out += rows_out
+                counts.rows_thrown += work.rows_thrown
                 counts.bytes_in += work.bytes_read
-                counts.found += work.found
-                counts.expected += work.expected
-            if work.merges:
-                self._tell_promises(work, now)
-                counts.merges = work.merges
-            if work.expected:
-                counts.completeness = work.found / work.expected
+                self._take_reports(work, now)
             counts.scratch_rows, counts.scratch_bytes = work.scratch_rows, work.scratch_bytes
             counts.done.update({name: tuple(offset) for name, offset in end.items()})
             counts.last_batch_ms = milliseconds
             counts.answers = answers
-            self._recent = [(t, n) for t, n in self._recent if now - t < _RATE_SECONDS] + [(now, added["rows_in"])]
+            self._recent = [(t, n) for t, n in self._recent if now - t < _RATE_SECONDS] + [(now, rows_in)]
             span = now - self._recent[0][0]
             counts.rows_per_second = sum(n for _, n in self._recent[1:]) / span if span > 0 else 0.0
             counts.at = now
             self._changed.notify_all()
         self._storage.write_json(PROGRESS, asdict(counts), durable=False)
 
-    def _tell_promises(self, work: Work, now: float) -> None:
-        """An event where a merge no longer keeps its promise of completeness, and where it does again."""
-        before = Work(merges=self.counts.merges).report or {}
-        after = work.report or {}
-        earlier = {tuple(each["streams"]): each.get("promise") for each in before.get("merges", [before]) if before}
-        for each in after.get("merges", [after]):
-            was, now_is = earlier.get(tuple(each["streams"])), each.get("promise")
-            if now_is == "broken" and was != "broken":
-                self._event("merge_promise_broken", each, now)
-            elif was == "broken" and now_is == "kept":
-                self._event("merge_promise_kept", each, now)
-
-    def _event(self, name: str, merge: dict[str, Any], now: float) -> None:
-        best = merge["kappa_max"]
-        text = (
-            f"Δ of {' and '.join(merge['streams'])} is {merge['delta']:.3f}, promised was less than "
-            f"{merge['promised']:g}; its window has {merge['window']} records and its step {merge['step']}"
-            + (f"; at best {best:.3f} of the records could merge" if best is not None else "")
-        )
-        self._tell(name, text, now)
+    def _take_reports(self, work: Work, now: float) -> None:
+        """Keep what the operator reports, and tell what people should know of it."""
+        kept = self.counts.reports
+        for kind, said in work.reports.items():
+            for event, text in REPORTS[kind].events(kept.get(kind), said):
+                self._tell(event, text, now)
+            kept[kind] = REPORTS[kind].after(kept.get(kind), said)
 
     def tell(self, name: str, text: str) -> None:
         """Note something people should know."""

@@ -16,18 +16,19 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from anabranch.catalog import QUERY_ORIGIN, Catalog
+from anabranch.catalog import Catalog
 from anabranch.clock import Clock
+from anabranch.connectors import connector_of
 from anabranch.errors import StreamError
 from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.claim import Claimer
 from anabranch.log.lock import BEING_WRITTEN
 from anabranch.log.storage import encoded_name
-from anabranch.log.stream import DATASPACE, INFO, StreamInfo
+from anabranch.log.stream import ANSWERS, INFO, StreamInfo
 from anabranch.settings import Settings
 
 if TYPE_CHECKING:
-    from anabranch.dataspace.opening import Reader
+    from anabranch.connectors.base import Reader
 
 _AGAIN_US, _AGAIN_AT_MOST_US = 10_000, 1_000_000
 """When to try again where time was not moved as wanted: ever more rarely."""
@@ -201,8 +202,8 @@ class _Stream:
     def __init__(self, place: _Place) -> None:
         info = StreamInfo.load(place.storage)
         self.made = place.storage.made(INFO)
-        self.is_an_answer = info.origin.startswith(QUERY_ORIGIN)
-        self.is_remote = info.origin == DATASPACE
+        self.is_an_answer = info.origin == ANSWERS
+        self.is_remote = not connector_of(info).logged
         self._place = place
         self._storage = place.storage
         self._clock = place.clock

@@ -9,7 +9,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -19,13 +19,15 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType, TimestampType
 
+from anabranch.engine import protocol
+from anabranch.engine.options import BEGIN, FORMAT, ArchivedFiles, SourceOptions
+from anabranch.engine.protocol import Deliver, Job
 from anabranch.errors import QueryError
-from anabranch.log.offset import Offset
 from anabranch.log.storage import Storage
-from anabranch.operators.base import Work
+from anabranch.operators.offset import Offset, offsets_from_json
+from anabranch.operators.work import Work
 from anabranch.spark.answers import Answers, arrow_schema, sealed
-from anabranch.spark.failures import explain_failure
-from anabranch.spark.options import BEGIN, FORMAT, ArchivedFiles, SourceOptions
+from anabranch.spark.failures import PLANNER_DIED, explain_failure
 from anabranch.spark.question import Question
 from anabranch.spark.repeatable import check_repeatable
 from anabranch.spark.running import Running, Tries
@@ -37,6 +39,8 @@ T = TypeVar("T")
 _PROBE_SECONDS = 30.0
 _BROKEN = (ConnectionRefusedError, ConnectionResetError, BrokenPipeError)
 """What py4j raises where its JVM is gone."""
+_PLANNING_PROCESSES = 3
+"""Spark has one that looks up sources, one that makes them, one that plans what they read; each may be found dead."""
 _POOL = "questions"
 """What questions are computed in: it gets its share of the processors beside that of the standing queries."""
 
@@ -85,8 +89,8 @@ def _quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-class Engine:
-    """Spark, as this system uses it."""
+class SparkEngine:
+    """Spark, as this system uses it (`engine.protocol.Engine`)."""
 
     def __init__(self, session: Session, answers: Answers | None = None) -> None:
         self.session = session
@@ -98,6 +102,10 @@ class Engine:
     @property
     def parallelism(self) -> int:
         return self.session.parallelism
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.session.spark
 
     def start(self) -> None:
         """Have Spark ready."""
@@ -116,9 +124,18 @@ class Engine:
             with self._explaining():
                 self.start()
 
-        def asked() -> T:
+        def explained() -> T:
             with self._explaining():
                 return work()
+
+        def asked() -> T:
+            for _ in range(_PLANNING_PROCESSES):
+                try:
+                    return explained()
+                except QueryError as problem:  # Spark tries tasks again, and not what plans them
+                    if problem.name != PLANNER_DIED:
+                        raise
+            return explained()
 
         return Question(prepare, asked, lambda: self.cancel(tag), self._end_if_stuck).ask(seconds, self._closing)
 
@@ -227,82 +244,67 @@ class Engine:
         """The columns of an answer that Spark SQL computes the rest of."""
         return self.ask(lambda: arrow_schema(self.stream(replace(options, sealed=False), residual_sql)))
 
-    def run(
-        self,
-        options: Callable[[], SourceOptions],
-        residual_sql: str | None,
-        schema: pa.Schema,
-        checkpoint: Storage,
-        on_batch: Callable[[Batch], None],
-        *,
-        available_now: bool = False,
-        tell: Callable[[str, str], None] = lambda name, text: None,
-    ) -> Running:
-        """Run a standing query: `on_batch` gets each micro-batch's answer, in order.
+    def frame_of(self, table: pa.Table) -> DataFrame:
+        """A table as a DataFrame."""
+        return self.session.spark.createDataFrame(table)
 
-        Does not wait for Spark; `tell` is told when it is started again, and why.
+    def run(self, job: Job, deliver: Deliver) -> Running:
+        """Run a standing query: `deliver` gets each micro-batch's answer, in order.
+
+        Does not wait for Spark.
         """
-        tries, deliveries = Tries(), _Deliveries(on_batch)
+        tries, deliveries = Tries(), _Deliveries(deliver)
 
         def begin() -> StreamingQuery:
-            asked, deliver = deliveries.begin(options)
-            if residual_sql is None:
-                frame = self.stream(replace(asked, sealed=True))
+            options, deliver_here = deliveries.begin(job.options)
+            if job.residual_sql is None:
+                frame = self.stream(replace(options, sealed=True))
             else:
-                frame = self._sealed(self.stream(replace(asked, sealed=False), residual_sql), schema, asked)
-            return self._begin(frame, schema, asked, checkpoint, deliver, available_now, tries)
+                rows = self.stream(replace(options, sealed=False), job.residual_sql)
+                frame = sealed(rows, job.schema, _staging(options).address, options.inline_bytes)
+            target = _Target(job.schema, _staging(options), job.checkpoint, job.available_now)
+            return target.begin(frame, deliver_here, tries)
 
-        return Running(begin, self.session, tries, in_batch=lambda: _in_batch(checkpoint), tell=tell)
+        return Running(begin, self.session, tries, in_batch=lambda: _in_batch(job.checkpoint), tell=job.tell)
 
     def ingest(
-        self,
-        frame: DataFrame,
-        options: SourceOptions,
-        checkpoint: Storage,
-        on_batch: Callable[[Batch], None],
-        *,
-        available_now: bool = False,
+        self, frame: DataFrame, staging: Storage, checkpoint: Storage, deliver: Deliver, *, available_now: bool = False
     ) -> Running:
         """Deliver any streaming DataFrame's rows, in Arrow, one micro-batch after the other."""
         schema, tries = arrow_schema(frame), Tries()
-        envelopes = self._sealed(frame, schema, options)
-
-        def begin() -> StreamingQuery:
-            return self._begin(envelopes, schema, options, checkpoint, on_batch, available_now, tries)
-
+        envelopes = sealed(frame, schema, staging.address, SourceOptions.inline_bytes)
+        target = _Target(schema, staging, checkpoint, available_now)
         # The frame is a program's own; with its Spark gone only the program can make it anew.
-        running = Running(begin, self.session, tries, restarts=False)
+        running = Running(lambda: target.begin(envelopes, deliver, tries), self.session, tries, restarts=False)
         running.started()
         return running
 
-    @staticmethod
-    def _sealed(frame: DataFrame, schema: pa.Schema, options: SourceOptions) -> DataFrame:
-        assert options.staging is not None
-        return sealed(frame, schema, options.staging, options.inline_bytes)
 
-    @staticmethod
-    def _begin(
-        sealed_rows: DataFrame,
-        schema: pa.Schema,
-        options: SourceOptions,
-        checkpoint: Storage,
-        on_batch: Callable[[Batch], None],
-        available_now: bool,
-        tries: Tries,
-    ) -> StreamingQuery:
-        assert options.staging is not None
-        staging = Storage(options.staging)
-        clear(staging)
+def _staging(options: SourceOptions) -> Storage:
+    assert options.staging is not None
+    return Storage(options.staging)
+
+
+class _Target(NamedTuple):
+    """Where the envelopes of a query go, and what Spark writes down about them."""
+
+    schema: pa.Schema
+    staging: Storage
+    checkpoint: Storage
+    available_now: bool
+
+    def begin(self, envelopes: DataFrame, deliver: Deliver, tries: Tries) -> StreamingQuery:
+        clear(self.staging)
 
         def take(frame: DataFrame, number: int) -> None:
-            envelopes = frame.toArrow()
-            rows, work = unseal(envelopes, schema, staging)
-            on_batch(Batch(number, rows, work, checkpoint))
+            came = frame.toArrow()
+            rows, work = unseal(came, self.schema, self.staging)
+            deliver(Batch(number, rows, work, self.checkpoint))
             tries.worked()
-            sweep(envelopes, staging)
+            sweep(came, self.staging)
 
-        writer = sealed_rows.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint.address)
-        writer = writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime="0 seconds")
+        writer = envelopes.writeStream.foreachBatch(take).option("checkpointLocation", self.checkpoint.address)
+        writer = writer.trigger(availableNow=True) if self.available_now else writer.trigger(processingTime="0 seconds")
         return writer.start()
 
 
@@ -312,22 +314,22 @@ class _Deliveries:
     A thread that was taking one in when Spark was lost may go on with it for a while.
     """
 
-    def __init__(self, on_batch: Callable[[Batch], None]) -> None:
-        self._on_batch = on_batch
+    def __init__(self, deliver: Deliver) -> None:
+        self._take = deliver
         self._lock = threading.Lock()
         self._start = 0
 
-    def begin(self, prepare: Callable[[], T]) -> tuple[T, Callable[[Batch], None]]:
+    def begin(self, prepare: Callable[[], T]) -> tuple[T, Deliver]:
         """What is prepared for a start while nothing is delivered, and where it delivers."""
         with self._lock:
             self._start += 1
             return prepare(), functools.partial(self._deliver, self._start)
 
-    def _deliver(self, start: int, batch: Batch) -> None:
+    def _deliver(self, start: int, batch: protocol.Batch) -> None:
         with self._lock:
             if start != self._start:
                 raise QueryError("QUERY_IS_STOPPED", "the query was started again")
-            self._on_batch(batch)
+            self._take(batch)
 
 
 class _Asking(threading.local):
@@ -373,7 +375,7 @@ class Batch:
         if self.number:
             return self._offsets(self.number - 1)
         begin: dict[str, Any] = self._checkpoint.read_json(BEGIN) or {}
-        return {name: Offset(*offset) for name, offset in begin.items()}
+        return offsets_from_json(begin)
 
     def _offsets(self, number: int) -> dict[str, Offset]:
         """From Spark's own log of offsets, written before the micro-batch runs."""
@@ -381,4 +383,4 @@ class Batch:
         if text is None:
             return {}
         last: dict[str, Any] = json.loads(text.decode().strip().splitlines()[-1])
-        return {name: Offset(*offset) for name, offset in last.items()}
+        return offsets_from_json(last)

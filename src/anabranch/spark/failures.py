@@ -14,9 +14,10 @@ WORKER_DID_NOT_START = "WORKER_DID_NOT_START"
 WORKER_DIED = "WORKER_DIED"
 """A Python worker ended under a task, as often as Spark tries a task."""
 PLANNER_DIED = "PLANNER_DIED"
-"""The Python process beside the driver that plans a query's micro-batches ended."""
+"""A Python process beside the driver ended that plans a query's micro-batches, or what is read once."""
 
-_PLANNER = "PythonStreamingSourceRunner"
+_PLANNER = re.compile("PythonStreamingSourceRunner|PythonPlannerRunner")
+_WORKER_EXITED = "Python worker exited unexpectedly"
 _BROKEN = re.compile(r"java\.(io|net|nio\.channels)\.\w*(EOF|Socket|IO|Closed\w*|Close)Exception")
 _OURS = re.compile(r"anabranch\.errors\.\w+: ([A-Z][A-Z_]+) (.*)")
 _ABOUT_SPARK = re.compile(r"( Please, refer to '[^']*' for a fix\.)? SQLSTATE: .*$")
@@ -43,15 +44,15 @@ def explain_failure(problem: BaseException) -> AnabranchError:
             "a Python worker of Spark did not start within its 10 s",
             hint="the machine is very busy; try again",
         )
-    if "Python worker exited unexpectedly" in text:
+    if "Traceback (most recent call last)" not in text and _planner_is_gone(text + _stack(problem)):
+        return QueryError(
+            PLANNER_DIED, "the Python process that plans the query ended", hint="spark.log has what it said last"
+        )
+    if _WORKER_EXITED in text:
         return QueryError(
             WORKER_DIED,
             "a Python worker of Spark ended in the middle of a task",
             hint="spark.log has what it said last",
-        )
-    if "Traceback (most recent call last)" not in text and _planner_is_gone(problem):
-        return QueryError(
-            PLANNER_DIED, "the Python process that plans the query ended", hint="spark.log has what it said last"
         )
     first = _CLASS.search(text)
     name, message = (first[1], _ABOUT_SPARK.sub("", first[2])) if first else ("", _first_line(text))
@@ -79,9 +80,8 @@ def _stack(problem: BaseException | None) -> str:
     return "\n".join(stacks)
 
 
-def _planner_is_gone(problem: BaseException) -> bool:
-    stack = _stack(problem)
-    return _PLANNER in stack and bool(_BROKEN.search(stack))
+def _planner_is_gone(story: str) -> bool:
+    return bool(_PLANNER.search(story)) and (_WORKER_EXITED in story or bool(_BROKEN.search(story)))
 
 
 def _last_cause(problem: BaseException) -> str:

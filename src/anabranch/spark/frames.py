@@ -13,16 +13,16 @@ from anabranch.catalog import Catalog
 from anabranch.catalog.planning import plan_query
 from anabranch.clock import SystemClock
 from anabranch.dataspace.access import Access
+from anabranch.engine.options import FORMAT, frame_scratch, options_for
 from anabranch.errors import QueryError
 from anabranch.log import Storage
-from anabranch.operators.base import Inputs, Operator
+from anabranch.log.stream import REJECTS, rejects_owner
 from anabranch.settings import Settings
-from anabranch.spark.engine import Engine
-from anabranch.spark.options import FORMAT, SourceOptions, ddl, frame_scratch
+from anabranch.spark.engine import SparkEngine
 from anabranch.spark.session import Session, register
-from anabranch.sql.intervals import interval_us
-from anabranch.sql.parser import parse
-from anabranch.sql.plan import StandingPlan
+from anabranch.sql.reading.intervals import interval_us
+from anabranch.sql.reading.parser import parse
+from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.statements import SelectOnce
 
 Length: TypeAlias = str | dt.timedelta
@@ -34,13 +34,13 @@ def streaming(
     root: str | os.PathLike[str],
     text: str,
     settings: Mapping[str, object] | None,
-    wanted: tuple[type[Operator], ...],
+    kinds: tuple[str, ...],
     aliases: Sequence[str],
     select: str,
 ) -> DataFrame:
     """The answer of a SELECT over streams of the database at `root`, as it grows.
 
-    It must be run by an operator that is `wanted`, over the sources that `aliases` name.
+    It must be run by an operator of one of these kinds, over the sources that `aliases` name.
     """
     statements = parse(text)
     if len(statements) != 1 or not isinstance(statements[0], SelectOnce):
@@ -48,28 +48,16 @@ def streaming(
     storage, chosen = Storage(os.fspath(root)), Settings(settings)
     catalog = Catalog(storage, SystemClock(), create=False, access=Access.of(chosen, storage))
     plan = plan_query(statements[0].select, catalog)
-    sources: Sequence[tuple[str, ...]] = getattr(plan.operator, "sources", ())
-    if not isinstance(plan.operator, wanted) or [each[0] for each in sources] != list(aliases):
+    if plan.operator.kind not in kinds or plan.operator.aliases() != tuple(aliases):
         raise wrong("select", select, "a select list without aggregates over the streams that are joined")
     return _frame(spark, plan, catalog, chosen)
 
 
 def _frame(spark: SparkSession, plan: StandingPlan, catalog: Catalog, settings: Settings) -> DataFrame:
-    storages = {name: catalog.stream_storage(name) for name in plan.operator.inputs}
-    options = SourceOptions(
-        operator=plan.operator.to_json(),
-        streams={name: storage.address for name, storage in storages.items()},
-        spark_schema=ddl(plan.operator.schema(Inputs({name: catalog.open_stream(name) for name in storages}))),
-        scratch=frame_scratch(catalog, plan.operator),
-        parallelism=settings["parallelism"] or spark.sparkContext.defaultParallelism,
-        batch_rows=settings["batch_rows"],
-        poll_ms=settings["poll_ms"],
-        window_memory_bytes=settings["window_memory_bytes"],
-        access=catalog.access,
-        claims_time=True,
-    )
+    scratch, cores = frame_scratch(catalog, plan.operator), spark.sparkContext.defaultParallelism
+    options = options_for(plan.operator, catalog, settings, cores, scratch=scratch, claims_time=True)
     if plan.residual_sql is not None:  # Spark SQL does the rest, with the meaning a database gives it
-        return Engine(Session(settings, None, spark)).stream(options, plan.residual_sql)
+        return SparkEngine(Session(settings, None, spark)).stream(options, plan.residual_sql)
     register(spark)
     return spark.readStream.format(FORMAT).options(**options.to_options()).load()
 
@@ -103,8 +91,8 @@ def named_streams(streams: Mapping[str, str] | Sequence[str]) -> dict[str, str]:
 
 
 def quoted(name: str) -> str:
-    stream, dot, kind = name.rpartition(".")
-    parts = [stream, kind] if dot and kind == "rejects" else [name]
+    owner = rejects_owner(name)
+    parts = [name] if owner is None else [owner, REJECTS]
     return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
-from anabranch.operators.window_join import WindowJoin
+from anabranch.operators.join.operator import WindowJoin
 from anabranch.spark.frames import Length, check_select, interval, named_streams, quoted, streaming, wrong
 
 Window: TypeAlias = Length | tuple[Length, Length]
@@ -42,7 +42,7 @@ def window_join(
         raise wrong("on", on, "a condition as text, such as 'A.k = B.k'")
     text = f"SELECT {select} FROM {', '.join(f'{quoted(name)} AS {quoted(alias)}' for alias, name in named.items())}"
     text += f" {_windows(windows)}" + (f" WHERE {on}" if on else "") + (" EMIT IN ORDER" if in_order else "")
-    return streaming(spark, root, text, settings, (WindowJoin,), list(named), select)
+    return streaming(spark, root, text, settings, (WindowJoin.kind,), list(named), select)
 
 
 def _windows(windows: Any) -> str:

@@ -68,7 +68,7 @@ def merge_join(
     }  # fmt: skip
     named = named_streams(streams)
     text = merge_text(named, on, kind, select, where, options)
-    return streaming(spark, root, text, settings, (Merge, RangeMerge), list(named), select)
+    return streaming(spark, root, text, settings, (Merge.kind, RangeMerge.kind), list(named), select)
 
 
 def merge_text(
@@ -124,7 +124,7 @@ def _tolerance(tolerance: Any) -> str:
         return "" if tolerance is None else interval(tolerance, "a tolerance")
     if not 0 <= number < math.inf:
         raise wrong("a tolerance", tolerance, "a number, zero or more")
-    return repr(number)
+    return str(tolerance) if isinstance(tolerance, Decimal) else repr(number)
 
 
 def _option(name: str, value: Any) -> str:

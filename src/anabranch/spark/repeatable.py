@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from anabranch.errors import SqlError
-from anabranch.sql.time_texts import TIME_OF_DAY, is_of_the_clock
+from anabranch.sql.checking.time_texts import TIME_OF_DAY, is_of_the_clock
 
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 

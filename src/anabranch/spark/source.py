@@ -23,21 +23,22 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from anabranch.connectors.opening import open_stream
 from anabranch.dataspace.access import Access
-from anabranch.dataspace.opening import open_stream
+from anabranch.engine.claiming import Claiming
+from anabranch.engine.micro_batch import MicroBatches
+from anabranch.engine.options import FORMAT, SourceOptions
 from anabranch.log import retention
-from anabranch.log.offset import Offset
+from anabranch.log.offset import End
 from anabranch.log.storage import Storage
 from anabranch.log.stream import INFO
 from anabranch.operators import operator_from_json
 from anabranch.operators.base import Floor, Inputs, Operator, Task, Work
-from anabranch.spark.claiming import Claiming
-from anabranch.spark.options import FORMAT, SourceOptions
-from anabranch.spark.reducing import Reducing
+from anabranch.operators.offset import Offset, offsets_from_json, offsets_to_json
 from anabranch.spark.staging import ENVELOPE_DDL, seal
 
 if TYPE_CHECKING:
-    from anabranch.dataspace.opening import Reader
+    from anabranch.connectors.base import Reader
 
 
 @dataclass
@@ -119,7 +120,7 @@ class OnceReader(_Host, DataSourceReader):
     """Reads what the streams hold up to given ends."""
 
     def partitions(self) -> list[TaskPartition]:
-        end = {name: Offset(*offset) for name, offset in self._options.ends.items()}
+        end = offsets_from_json(self._options.ends)
         self._refresh()
         readers = {name: self._reader(name) for name in self._options.streams}
         if self._operator.begins_by_itself:
@@ -137,8 +138,8 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def __init__(self, options: SourceOptions) -> None:
         super().__init__(options)
-        self._target: dict[str, Offset] | None = None
-        self._reducing = Reducing(self._operator)
+        self._target: dict[str, End] | None = None
+        self._batches = MicroBatches(self._operator, options.current_pace)
         self._patience = _Patience()
         self._claiming = Claiming(self._operator, options.streams) if options.claims_time else None
 
@@ -151,7 +152,7 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
             return self._options.begin
         for name in self._options.streams:
             self._reader(name).refresh()
-        return _to_json(self._operator.beginning(self._inputs()))
+        return offsets_to_json(self._operator.beginning(self._inputs()))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._options.batch_rows)
@@ -160,59 +161,17 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
         self._target = self._ends()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        begin = _from_json(start)
-        end = self._target or self._wait(begin)
+        begin = offsets_from_json(start)
+        ends = self._target or self._wait(begin)
         most = None if isinstance(limit, ReadAllAvailable) else getattr(limit, "max_rows", self._options.batch_rows)
-        if self._reducing.wanted:
-            return _to_json(self._reduced(begin, end, most))
-        ends = {name: self._limited(name, begin[name], end[name], most) for name in begin}
-        return _to_json(self._aligned(begin, end, ends))
-
-    def _reduced(self, begin: dict[str, Offset], end: dict[str, Offset], most: int | None) -> dict[str, Offset]:
-        """Where the micro-batch ends, and how much of history it reads."""
-        first = self._operator.inputs[0]
-        self._reducing.look(end[first])
-        if all(end[name][:2] == offset[:2] for name, offset in begin.items()):
-            return begin
-        keep = self._reducing.keep(begin[first], end[first])
-        more = dict.fromkeys(begin, most) | {first: self._reducing.most(begin[first], most, keep) if most else None}
-        ends = {name: self._limited(name, begin[name], end[name], more[name]) for name in begin}
-        return {name: offset._replace(keep=keep) for name, offset in self._aligned(begin, end, ends).items()}
-
-    def _aligned(
-        self, begin: dict[str, Offset], all_rows: dict[str, Offset], ends: dict[str, Offset]
-    ) -> dict[str, Offset]:
-        """Where one stream has more rows than a batch takes, the others go no further in time than it.
-
-        Rows of streams that are joined then meet in the same batch, and little has to be kept for later.
-        """
-        cut = [end.time for name, end in ends.items() if end.row < all_rows[name].row]
-        if len(ends) == 1 or not cut or self._operator.paced_by == "rows":
-            return ends
-        time, aligned = min(cut), dict(ends)
-        for name, end in ends.items():
-            if end.time > time and end.row > begin[name].row:
-                reader = self._reader(name)
-                row = max(begin[name].row, reader.row_at_time(time + 1, end.row))
-                if row < end.row:
-                    at = reader.offset_at(row, end) if row > begin[name].row else begin[name]
-                    aligned[name] = Offset(row, max(begin[name].time, at.time), end.every)
-        return aligned
-
-    def _limited(self, name: str, begin: Offset, end: Offset, most: int | None) -> Offset:
-        waiting = end.row - begin.row
-        if most is not None and waiting > most:
-            end = self._reader(name).offset_at(begin.row + most, end)
-        row, at = max(begin.row, end.row), max(begin.time, end.time)
-        if (row, at) == (begin.row, begin.time):
-            return begin
-        return Offset(row, at, self._options.current_pace().next(begin.every, waiting, most or waiting))
+        logs = {name: self._reader(name) for name in begin}
+        return offsets_to_json(self._batches.next_end(begin, ends, logs, most))
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        return _to_json(self._ends())
+        return {name: list(Offset.at(end)) for name, end in self._ends().items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[TaskPartition]:
-        return self._plan(_from_json(start), _from_json(end))
+        return self._plan(offsets_from_json(start), offsets_from_json(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         yield from self._run(partition)
@@ -221,16 +180,16 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
         """Tell retention what may be read again after this micro-batch."""
         if self._options.holder is None:
             return
-        offsets = _from_json(end)
+        offsets = offsets_from_json(end)
         for name, floor in self._operator.held(offsets, self._inputs()).items():
-            if self._history and getattr(self._reader(name), "archives", None):
+            if self._reader(name).has_archives:
                 floor = Floor(row=floor.row)  # what is older is archived, or held until it is
             retention.hold(Storage(self._options.streams[name]), self._options.holder, *floor)
 
-    def _ends(self) -> dict[str, Offset]:
+    def _ends(self) -> dict[str, End]:
         return {name: self._reader(name).end() for name in self._options.streams}
 
-    def _wait(self, begin: dict[str, Offset]) -> dict[str, Offset]:
+    def _wait(self, begin: dict[str, Offset]) -> dict[str, End]:
         """The ends of the streams; if none has moved, look again for a short while.
 
         Spark asks again soon anyway, but each of its rounds costs more than a look at a directory.
@@ -238,7 +197,7 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
         deadline = time.monotonic() + self._patience.round(self._options.poll_ms / 1000)
         while True:
             ends = self._ends()
-            if any(ends[name][:2] != offset[:2] for name, offset in begin.items()):
+            if any(ends[name] != offset.place for name, offset in begin.items()):
                 self._patience.moved()
                 return ends
             if self._claiming is not None and self._claiming.claim(begin, ends, self._inputs()):
@@ -311,11 +270,3 @@ def _operator(text: str) -> Operator:
             _operators.clear()
         _operators[text] = operator_from_json(json.loads(text))
     return _operators[text]
-
-
-def _to_json(offsets: dict[str, Offset]) -> dict[str, Any]:
-    return {name: list(offset) for name, offset in offsets.items()}
-
-
-def _from_json(offsets: dict[str, Any]) -> dict[str, Offset]:
-    return {name: Offset(*offset) for name, offset in offsets.items()}

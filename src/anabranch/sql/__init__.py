@@ -1,9 +1,10 @@
 """Text → statements → plans → explain."""
 
-from anabranch.sql.archives import ArchiveQuestion, ArchiveUse
+from anabranch.sql.history.archives import ArchiveQuestion, ArchiveUse
 from anabranch.sql.once import OncePlan, StreamUse, plan_once
-from anabranch.sql.parser import is_complete, parse
-from anabranch.sql.plan import StandingPlan, plan_standing
+from anabranch.sql.reading.parser import is_complete, parse
+from anabranch.sql.standing.plan import plan_standing
+from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.statements import STATEMENTS, Statement
 from anabranch.sql.tree import Select, Window
 

@@ -13,7 +13,7 @@ CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
-class Reducing:
+class ReduceBy:
     """`REDUCE BY name(argument, …)`: numbers, lengths of time (timedelta) and names of columns."""
 
     name: str
@@ -43,7 +43,7 @@ class ArchiveTable:
     since: int | None = None
     until: int | None = None
     portions: Portions | None = None
-    reducing: Reducing | None = None
+    reducing: ReduceBy | None = None
     start: int = field(default=0, compare=False)
     table: int = field(default=0, compare=False)
 
@@ -54,7 +54,7 @@ class Since:
 
     since: int
     until: int | None = None
-    reducing: Reducing | None = None
+    reducing: ReduceBy | None = None
     start: int = field(default=0, compare=False)
 
 

@@ -2,7 +2,8 @@
 
 What an operator says of itself is shown as it is, in its order. A part of it that is a step of its
 own (it names an `operator`) becomes a branch: the sides of a set operation, the query whose changes
-are answered.
+are answered. `inputs` are the streams it reads, where its `filter` holds; one that reads them under other
+conditions says so: `reads` is a list of {"stream", "filter"}.
 """
 
 from __future__ import annotations
@@ -10,53 +11,37 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from anabranch.operators.base import Inputs, Operator
-from anabranch.operators.window_join import WindowJoin
 from anabranch.schema import StreamSchema
 
 
 def plan_as_dict(
-    operator: Operator,
-    residual_sql: str | None,
-    schema: StreamSchema | None,
-    time: str,
-    pushed: str | None,
-    inputs: Inputs | None = None,
+    step: dict[str, Any], residual_sql: str | None, schema: StreamSchema | None, time: str
 ) -> dict[str, Any]:
-    """Operators from the answer down to the streams, what each does, and what is kept."""
-    keeps = operator.keeps()
+    """Steps from the answer down to the streams; `step` is what the operator says of itself."""
     steps: list[dict[str, Any]] = []
     if residual_sql is not None:
         steps.append({"operator": "spark sql", "sql": residual_sql, "keeps": None})
-    step = {
-        **operator.explain(inputs),
-        "operator": operator.kind,
-        "keeps": None if keeps is None else {"what": keeps.what, "bound": keeps.bound},
-    }
     steps.append(step)
     answer: dict[str, Any] = {"time": time}
     if schema is not None:
         answer["columns"] = schema.to_json()["columns"]
-    reads = _reads(step) if _branches(step) else [(name, pushed) for name in operator.inputs]
-    if isinstance(operator, WindowJoin):
-        reads = [(stream, kept) for _, stream, kept in operator.sources]
     return {
         "answer": answer,
         "steps": steps,
-        "streams": [{"stream": name, "filter_pushed_to_read": filter_sql} for name, filter_sql in dict.fromkeys(reads)],
+        "streams": [{"stream": name, "filter_pushed_to_read": filter_sql} for name, filter_sql in _reads(step)],
         "runs_in_spark_sql": residual_sql is not None,
     }
 
 
 def _branches(step: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The parts of a step that are steps themselves, or that hold nothing but steps under their names."""
-    found: dict[str, dict[str, Any]] = {}
+    branches: dict[str, dict[str, Any]] = {}
     for key, value in step.items():
         if isinstance(value, dict) and "operator" in value:
-            found[key] = value
+            branches[key] = value
         elif _holds_steps(value):
-            found |= value
-    return found
+            branches |= value
+    return branches
 
 
 def _holds_steps(value: Any) -> bool:
@@ -66,18 +51,22 @@ def _holds_steps(value: Any) -> bool:
 
 
 def _reads(step: dict[str, Any]) -> list[tuple[str, str | None]]:
-    """The streams below a step, each with the condition applied while it is read."""
+    """The streams below a step, each with the condition applied while it is read, and each of these pairs once."""
     branches = _branches(step)
     if branches:
-        return [read for branch in branches.values() for read in _reads(branch)]
-    return [(name, step.get("filter")) for name in step.get("inputs", ())]
+        reads = [read for branch in branches.values() for read in _reads(branch)]
+    elif "reads" in step:
+        reads = [(read["stream"], read["filter"]) for read in step["reads"]]
+    else:
+        reads = [(name, step.get("filter")) for name in step.get("inputs", ())]
+    return list(dict.fromkeys(reads))
 
 
 def as_json(plan: dict[str, Any]) -> str:
     return json.dumps(plan, ensure_ascii=False, indent=2, default=str)
 
 
-_SHOWN_ELSEWHERE = ("operator", "keeps", "inputs", "time")
+_SHOWN_ELSEWHERE = ("operator", "keeps", "inputs", "reads", "time")
 _NAMED = ("columns", "keys")
 
 
@@ -159,8 +148,9 @@ def _value_text(key: str, value: Any) -> str:
     if isinstance(value, dict) and key in _NAMED:
         return ", ".join(name if name == sql.replace("`", "") else f"{sql} AS {name}" for name, sql in value.items())
     if isinstance(value, dict):
-        return ", ".join(f"{name} = {_value_text(name, each)}" for name, each in value.items() if each not in ([], ()))
+        settings = {name: setting for name, setting in value.items() if setting not in ([], ())}
+        return ", ".join(f"{name} = {_value_text(name, setting)}" for name, setting in settings.items())
     if isinstance(value, list | tuple):
-        between = "; " if any(isinstance(each, dict) for each in value) else ", "
-        return between.join(_value_text("", each) for each in value)
+        between = "; " if any(isinstance(item, dict) for item in value) else ", "
+        return between.join(_value_text("", item) for item in value)
     return str(value)

@@ -14,25 +14,26 @@ from sqlglot import exp
 
 from anabranch import expressions
 from anabranch.errors import AnabranchError, did_you_mean
-from anabranch.operators.archive_question import FRACTION
+from anabranch.operators.archive.question import FRACTION
 from anabranch.schema import StreamSchema
-from anabranch.sql.aggregate_functions import FUNCTIONS, aggregate_name, is_aggregate
-from anabranch.sql.archive_questions import question_of
-from anabranch.sql.archives import ArchiveQuestion, ArchiveUse, refuse_windows, use_of
-from anabranch.sql.columns import Scope, conjuncts, joined, sql_of, without_own_functions
-from anabranch.sql.combinations import is_combination
+from anabranch.sql.checking.archive_clauses import refuse_windows
+from anabranch.sql.checking.overflow import FAILS, refuse_overflow
+from anabranch.sql.checking.safety import SESSION_NAMES, check_tree, spark_text
 from anabranch.sql.explain import as_json, once_as_text
-from anabranch.sql.hints import refuse_hints
-from anabranch.sql.history_joins import is_history_join
-from anabranch.sql.overflow import FAILS, refuse_overflow
-from anabranch.sql.plan import StandingPlan, plan_standing, refuse_emit, too_large
-from anabranch.sql.reducing import NONE_REGISTERED, Registered
-from anabranch.sql.safety import SESSION_NAMES, called, check_tree, spark_text
-from anabranch.sql.sources import Lookup, look_up, stream_name
+from anabranch.sql.history.archives import ArchiveQuestion, ArchiveUse, use_of
+from anabranch.sql.history.joins import is_history_join
+from anabranch.sql.history.landmarks import is_landmark
+from anabranch.sql.history.questions import question_of
+from anabranch.sql.joins.combinations import is_combination
+from anabranch.sql.merges.merge import is_merge
+from anabranch.sql.reading.hints import refuse_hints
+from anabranch.sql.reading.reduce_by import NONE_REGISTERED, Registered
+from anabranch.sql.standing.columns import Scope, conjuncts, is_of_rows, joined, sql_of, without_own_functions
+from anabranch.sql.standing.plan import plan_standing, too_large
+from anabranch.sql.standing.sources import Lookup, look_up, refuse_emit, stream_name
+from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select
-
-_IN_ANY_ORDER = (frozenset(FUNCTIONS.values()) - {"mode"}) | {"bool_and", "bool_or", "every", "some", "any"}
-"""Aggregates that are the same however rows are ordered; of several modes one is as good as the other."""
+from anabranch.sql.windows.aggregate_functions import aggregate_row, is_aggregate
 
 
 @dataclass(frozen=True)
@@ -60,33 +61,17 @@ class OncePlan:
     """`sql` runs in Spark over the views of `streams`; or `standing` is run over what the stream holds.
 
     What is run is `guarded`: the same, with sums that fail where they overflow. Or it is a `question` to an archive,
-    answered with bounds.
+    answered with bounds. `ended`: the streams count as ended, so what waits for rows to come is answered, too.
+    `in_any_order`: rows may be read in any order, as the answer is made of aggregates that all give the same.
     """
 
-    select: Select
     sql: str | None
     streams: tuple[StreamUse, ...] = ()
     standing: StandingPlan | None = None
     question: ArchiveQuestion | None = None
     guarded: str | None = None
-
-    @property
-    def ended(self) -> bool:
-        """True if the streams count as ended: what waits for rows to come is answered, too."""
-        return self.select.merge is not None
-
-    @property
-    def in_any_order(self) -> bool:
-        """Whether rows may be read in any order: the answer is made of aggregates, and they all give the same."""
-        tree = self.select.tree
-        if not isinstance(tree, exp.Select) or not is_aggregate(tree):
-            return False
-        for node in tree.walk():
-            other_query = isinstance(node, exp.Query) and node is not tree
-            name = aggregate_name(node)
-            if other_query or isinstance(node, exp.Window) or (name is not None and name not in _IN_ANY_ORDER):
-                return False
-        return True
+    ended: bool = False
+    in_any_order: bool = False
 
     def explain(self) -> dict[str, Any]:
         if self.standing is not None:
@@ -109,12 +94,12 @@ class OncePlan:
 
 def plan_once(select: Select, lookup: Lookup, reducers: Registered = NONE_REGISTERED) -> OncePlan:
     """The plan of a SELECT that is asked once; `reducers` are the user's own."""
-    past = select.since is not None or (is_history_join(select) and isinstance(select.tree, exp.Select))
-    windowed = select.window is not None or bool(select.pairs) or select.merge is not None or is_combination(select)
+    past = is_landmark(select) or (is_history_join(select) and isinstance(select.tree, exp.Select))
+    windowed = select.window is not None or bool(select.pairs) or is_merge(select) or is_combination(select)
     if windowed and not past:
         refuse_windows(select)
     if windowed or past:
-        return OncePlan(select, None, standing=plan_standing(select, lookup, reducers))
+        return OncePlan(None, standing=plan_standing(select, lookup, reducers), ended=is_merge(select))
     try:
         return _plan(select, lookup, reducers)
     except RecursionError:
@@ -127,7 +112,7 @@ def _plan(select: Select, lookup: Lookup, reducers: Registered) -> OncePlan:
     refuse_hints(select, "the query has no window")
     question = question_of(select, lookup, reducers)
     if question is not None:
-        return OncePlan(select, None, question=question)
+        return OncePlan(None, question=question)
     tree = without_own_functions(select.tree.copy())
     tables = [table for table in tree.find_all(exp.Table) if select.archive(table) is not None or not _is_cte(table)]
     schemas = {stream_name(table).lower(): look_up(select, table, lookup) for table in tables}
@@ -148,11 +133,23 @@ def _plan(select: Select, lookup: Lookup, reducers: Registered) -> OncePlan:
     try:
         sql = spark_text(tree)
         refuse_overflow(tree)
-        return OncePlan(select, sql, tuple(uses.values()), guarded=spark_text(tree, (FAILS,)))
+        guarded = spark_text(tree, (FAILS,))
     except AnabranchError as problem:
         if problem.line is not None:
             raise
         raise select.error(problem.name, problem.message, None, hint=problem.hint) from None
+    return OncePlan(sql, tuple(uses.values()), guarded=guarded, in_any_order=_is_in_any_order(select.tree))
+
+
+def _is_in_any_order(tree: exp.Expr) -> bool:
+    if not isinstance(tree, exp.Select) or not is_aggregate(tree):
+        return False
+    for node in tree.walk():
+        is_inner_query = isinstance(node, exp.Query) and node is not tree
+        row = aggregate_row(node)
+        if is_inner_query or isinstance(node, exp.Window) or (row is not None and not row.any_order):
+            return False
+    return True
 
 
 def _archive_use(select: Select, table: exp.Table, lookup: Lookup, reducers: Registered) -> ArchiveUse | None:
@@ -170,12 +167,14 @@ def _is_cte(table: exp.Table) -> bool:
         parent = current.parent
         if isinstance(parent, exp.With):
             definitions = parent.expressions
-            position = next(i for i, each in enumerate(definitions) if each is current)
+            position = next(i for i, definition in enumerate(definitions) if definition is current)
             visible = definitions[: position + 1] if parent.args.get("recursive") else definitions[:position]
         else:
-            found = parent.args.get("with_")
-            visible = found.expressions if isinstance(found, exp.With) and found is not current else []
-        if any(each.alias.lower() == name for each in visible):
+            with_clause = parent.args.get("with_")
+            visible = []
+            if isinstance(with_clause, exp.With) and with_clause is not current:
+                visible = with_clause.expressions
+        if any(definition.alias.lower() == name for definition in visible):
             return True
         current = parent
     return False
@@ -200,7 +199,7 @@ def _replace(table: exp.Table, view: str) -> None:
 def _columns_used(tree: exp.Expr, schema: StreamSchema) -> tuple[str, ...] | None:
     """The columns of a stream that the query may mean; None if it may mean all."""
     for node in tree.walk():
-        if isinstance(node, exp.Star) and node.parent is not None and called(node.parent) != "count":
+        if isinstance(node, exp.Star) and not is_of_rows(node):
             return None
         if isinstance(node, exp.Pivot) or (isinstance(node, exp.Join) and node.args.get("method")):
             return None
@@ -218,8 +217,8 @@ def _check_columns(select: Select, tree: exp.Expr, schemas: list[StreamSchema], 
     known = columns | set(_GENERATED)
     for alias in tree.find_all(exp.Alias, exp.TableAlias, exp.CTE, exp.Aliases, exp.PropertyEQ):
         known.update(part.name.lower() for part in alias.find_all(exp.Identifier) if part.parent is alias)
-    known.update(part.name.lower() for each in tree.find_all(exp.Lambda) for part in each.expressions)
-    known.update(part.name.lower() for each in tree.find_all(exp.Table) for part in each.parts)
+    known.update(part.name.lower() for function in tree.find_all(exp.Lambda) for part in function.expressions)
+    known.update(part.name.lower() for table in tree.find_all(exp.Table) for part in table.parts)
     alone = sum(1 for _ in tree.find_all(exp.Query)) == 1
     for node in tree.find_all(exp.Column):
         if isinstance(node.this, exp.Star):
@@ -253,7 +252,7 @@ class _Filters:
         source = table.parent
         query = source.parent if isinstance(source, exp.From) else None
         if (
-            sum(stream_name(each).lower() == name for each in self.tables) != 1
+            sum(stream_name(read).lower() == name for read in self.tables) != 1
             or not isinstance(query, exp.Select)
             or query.args.get("joins")
             or query.args.get("laterals")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from anabranch.connectors import sources
 from anabranch.sql.tree import Select
 
 
@@ -89,21 +90,22 @@ class Explain(Statement):
 
 
 @dataclass(frozen=True)
-class ShowStreams(Statement):
-    """All streams."""
+class Show(Statement):
+    """All objects of a kind."""
 
-
-@dataclass(frozen=True)
-class ShowQueries(Statement):
-    """All standing queries."""
+    kind: str
 
 
 @dataclass(frozen=True)
 class Describe(Statement):
-    """The columns and settings of a stream or query; without `kind`, whichever has the name."""
+    """What there is to know of an object; without `kind`, of whichever has the name.
 
-    kind: Literal["stream", "query"] | None
-    name: str
+    Here and below, `on` is what an object lies on: the stream of an archive, which need not be named then.
+    """
+
+    kind: str | None
+    name: str | None
+    on: str = ""
 
 
 @dataclass(frozen=True)
@@ -131,11 +133,12 @@ class AlterQuery(Statement):
 
 @dataclass(frozen=True)
 class Drop(Statement):
-    """Removes a stream or query and all it holds."""
+    """Removes an object and all it holds."""
 
-    kind: Literal["stream", "query"]
-    name: str
+    kind: str
+    name: str | None
     if_exists: bool = False
+    on: str = ""
 
 
 @dataclass(frozen=True)
@@ -177,34 +180,12 @@ class AlterArchive(Statement):
 
 
 @dataclass(frozen=True)
-class DropArchive(Statement):
-    """Removes an archive and all it holds; the stream stays."""
-
-    stream: str
-    name: str | None
-    if_exists: bool = False
-
-
-@dataclass(frozen=True)
-class DescribeArchive(Statement):
-    """What an archive holds: rows, bytes, fractions, age."""
-
-    stream: str
-    name: str | None
-
-
-@dataclass(frozen=True)
 class VacuumArchive(Statement):
     """Deletes files that the archive has not used for `retain_us`; None: as long as it does by itself."""
 
     stream: str
     name: str | None
     retain_us: int | None = None
-
-
-@dataclass(frozen=True)
-class ShowArchives(Statement):
-    """All archives."""
 
 
 class Syntax(NamedTuple):
@@ -219,7 +200,7 @@ class Syntax(NamedTuple):
 STATEMENTS: tuple[Syntax, ...] = (
     Syntax(
         "CREATE STREAM",
-        "CREATE STREAM [IF NOT EXISTS] name (column TYPE, …) [FROM dataspace] [TIMESTAMP BY column] "
+        f"CREATE STREAM [IF NOT EXISTS] name (column TYPE, …) [FROM {' | '.join(sources())}] [TIMESTAMP BY column] "
         "[ALLOW SKEW INTERVAL …] [RETAIN INTERVAL …] [IDLE AFTER INTERVAL …] [OPTIONS (key 'value', …)]",
         "declares a stream; without TIMESTAMP BY its rows are stamped on arrival",
         CreateStream,
@@ -268,8 +249,8 @@ STATEMENTS: tuple[Syntax, ...] = (
         "the operators, the streams, what is kept and why it is bounded",
         Explain,
     ),
-    Syntax("SHOW STREAMS", "SHOW STREAMS", "lists the streams", ShowStreams),
-    Syntax("SHOW QUERIES", "SHOW QUERIES", "lists the standing queries", ShowQueries),
+    Syntax("SHOW STREAMS", "SHOW STREAMS", "lists the streams", Show),
+    Syntax("SHOW QUERIES", "SHOW QUERIES", "lists the standing queries", Show),
     Syntax("DESCRIBE", "DESCRIBE [STREAM | QUERY] name", "the columns and settings of a stream or query", Describe),
     Syntax("STOP QUERY", "STOP QUERY name", "ends the running of a query; its answers stay", StopQuery),
     Syntax("START QUERY", "START QUERY name", "runs a stopped query again, from where it was", StartQuery),
@@ -303,15 +284,15 @@ STATEMENTS: tuple[Syntax, ...] = (
         "DROP ARCHIVE",
         "DROP ARCHIVE [IF EXISTS] [name] ON stream",
         "removes an archive and all it holds; the stream stays",
-        DropArchive,
+        Drop,
     ),
     Syntax(
         "DESCRIBE ARCHIVE",
         "DESCRIBE ARCHIVE [name] ON stream",
         "the layout, rows, bytes, fractions and age of an archive",
-        DescribeArchive,
+        Describe,
     ),
-    Syntax("SHOW ARCHIVES", "SHOW ARCHIVES", "lists the archives", ShowArchives),
+    Syntax("SHOW ARCHIVES", "SHOW ARCHIVES", "lists the archives", Show),
     Syntax(
         "VACUUM ARCHIVE",
         "VACUUM ARCHIVE [name] ON stream [RETAIN INTERVAL …]",

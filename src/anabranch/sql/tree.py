@@ -10,8 +10,8 @@ from sqlglot import exp
 
 from anabranch.errors import SqlError
 from anabranch.sql.archive_tree import Accuracy, ArchiveTable, Since
-from anabranch.sql.intervals import format_us
-from anabranch.sql.tokens import error_at
+from anabranch.sql.reading.intervals import format_us
+from anabranch.sql.reading.tokens import error_at
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class Select:
     def archive(self, table: exp.Table) -> ArchiveTable | None:
         """What says that a table is read from an archive."""
         start = start_of(table)
-        return next((each for each in self.archives if each.table == start), None)
+        return next((archive for archive in self.archives if archive.table == start), None)
 
     @property
     def every(self) -> int | None:
@@ -190,8 +190,8 @@ class Select:
     def subquery(self, tree: exp.Expr) -> Select:
         """A subquery with its clauses as a query of its own."""
         start = start_of(tree)
-        found = (each.side for each in self.inner if start is not None and each.begin <= start <= each.end)
-        own = next(found, Side())
+        sides = (inner.side for inner in self.inner if start is not None and inner.begin <= start <= inner.end)
+        own = next(sides, Side())
         return replace(self, tree=tree, window=own.window, sides=(own,), emit=None, inner=())
 
     def error(
@@ -209,14 +209,14 @@ class Select:
         if start is None and node is not None:
             start = start_of(node)
         if keyword is not None:
-            found = list(re.finditer(rf"\b{keyword}\b", self.text[self.start : start], re.IGNORECASE))
-            start = self.start + found[-1].start() if found else start
+            keywords = list(re.finditer(rf"\b{keyword}\b", self.text[self.start : start], re.IGNORECASE))
+            start = self.start + keywords[-1].start() if keywords else start
         return error_at(name, message, self.text, self.start if start is None else start, detail=detail, hint=hint)
 
 
 def start_of(node: exp.Expr) -> int | None:
     """Where a node begins in the text: the first place known in it, else around it."""
-    starts = [each.meta["start"] for each in node.walk() if "start" in each.meta]
+    starts = [inner.meta["start"] for inner in node.walk() if "start" in inner.meta]
     if starts:
         return int(min(starts))
     return start_of(node.parent) if node.parent is not None else None

@@ -20,14 +20,18 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import pyarrow as pa
 
 from anabranch.archive.facts import Aside
+from anabranch.connectors.opening import open_stream
 from anabranch.dataspace.access import Access
-from anabranch.dataspace.opening import open_stream
+from anabranch.engine.micro_batch import Limits, end_of_batch
 from anabranch.log import Storage, StreamReader, StreamWriter
-from anabranch.log.offset import MIN_TIME, Offset
+from anabranch.log.offset import MIN_TIME, End
 from anabranch.log.stream import StreamInfo
 from anabranch.operators import operator_from_json
 from anabranch.operators.base import Floor, HistoryLog, Inputs, LogReader, Offsets, Operator, Piece, Work
 from anabranch.operators.live import Memories, exchange, forget_all
+from anabranch.operators.offset import Offset
+from anabranch.operators.pace import Pace
+from anabranch.operators.reports import REPORTS
 from anabranch.schema import StreamSchema
 from anabranch.settings import Settings
 from anabranch.testing.clock import ManualClock
@@ -35,7 +39,7 @@ from anabranch.testing.faults import flip_bits, lose_files
 from anabranch.testing.memory_log import MemoryLog
 
 if TYPE_CHECKING:
-    from anabranch.dataspace.opening import Reader
+    from anabranch.connectors.base import Reader
 
 
 _FAR = 10**12
@@ -51,9 +55,9 @@ class OperatorHarness:
 
     The streams are kept in memory, or with `directory` in real logs below it.
 
-    >>> from anabranch.operators.select import Select
+    >>> from anabranch.operators.select import SelectRows
     >>> columns = StreamSchema.of({"v": "INT", "ts": "TIMESTAMP"}, time="ts")
-    >>> harness = OperatorHarness(Select("s", (("w", "v * 2"), ("ts", "ts")), "ts"), {"s": columns})
+    >>> harness = OperatorHarness(SelectRows("s", (("w", "v * 2"), ("ts", "ts")), "ts"), {"s": columns})
     >>> harness.push("s", [{"v": 1, "ts": "2026-01-01 00:00:00"}, {"v": 2, "ts": "2026-01-01 00:00:01"}])
     2
     >>> harness.step(rows=1).column("w").to_pylist(), harness.step().column("w").to_pylist()
@@ -103,7 +107,10 @@ class OperatorHarness:
     def step(self, parallelism: int = 1, rows: int | None = None) -> pa.Table:
         """Run one micro-batch up to the end of the streams, or `rows` rows further; gives its answer."""
         start = self.offsets
-        end = {name: self._limited(name, start[name], rows) for name in start}
+        ends = {name: log.end() for name, log in self._logs.items()}
+        limits = Limits(dict.fromkeys(start, rows), Pace(self.every), together=False)
+        cut = end_of_batch(start, ends, self._logs, limits)
+        end = {name: offset._replace(every=self.every, keep=self.keep) for name, offset in cut.items()}
         answer = self._run(start, end, parallelism)
         self._batches.append((start, end))
         self._answers.append(answer)
@@ -164,6 +171,10 @@ class OperatorHarness:
         """All answers so far."""
         return self._together(self._answers)
 
+    def reported(self, kind: str) -> Any:
+        """What the operator has reported so far of one kind (`operators.reports`), as a query's statistics tell it."""
+        return REPORTS[kind].told(self.work.reports.get(kind)).get(kind)
+
     # -- faults --------------------------------------------------------------------------------
 
     def forget(self) -> None:
@@ -206,16 +217,10 @@ class OperatorHarness:
         readers = {name: log.worker() for name, log in self._logs.items()}
         inputs = Inputs(readers, str(self.scratch))
         answer = run_batch(self.operator, inputs, start, end, parallelism)
-        if inputs.work.merges:  # they count from the beginning
-            self.work.merges = []
-        self.work.add(inputs.work)
+        kept, said = self.work.reports, inputs.work.reports
+        self.work.add(replace(inputs.work, reports={}))
+        self.work.reports = {**kept, **{kind: REPORTS[kind].after(kept.get(kind), said[kind]) for kind in said}}
         return answer
-
-    def _limited(self, name: str, start: Offset, rows: int | None) -> Offset:
-        end = self._logs[name].end()
-        if rows is not None and end.row - start.row > rows:
-            end = self._logs[name].offset_at(start.row + rows, end)
-        return Offset(max(start.row, end.row), max(start.time, end.time), self.every, self.keep)
 
     def _together(self, tables: list[pa.Table]) -> pa.Table:
         schema = self.operator.schema(Inputs({name: log.worker() for name, log in self._logs.items()}))
@@ -232,7 +237,7 @@ def run_batch(operator: Operator, inputs: Inputs, start: Offsets, end: Offsets, 
     batches: list[pa.RecordBatch] = []
     for task in tasks:
         batches += operator.run(pickle.loads(pickle.dumps(task)), inputs)
-    answer = operator.gather(pa.Table.from_batches(batches, batches[0].schema if batches else schema))
+    answer = operator.gather(pa.Table.from_batches(batches, batches[0].schema if batches else schema), inputs.work)
     if answer.schema != schema:
         raise ContractBroken(f"the answer has the columns {answer.schema}, said were {schema}")
     _check_time(operator, answer, start, end)
@@ -364,8 +369,9 @@ class _Log(Protocol):
     def worker(self) -> LogReader: ...
     def append(self, rows: Any) -> int: ...
     def advance(self, time: int) -> None: ...
-    def end(self) -> Offset: ...
-    def offset_at(self, row: int, end: Offset) -> Offset: ...
+    def end(self) -> End: ...
+    def offset_at(self, row: int, limit: End) -> End: ...
+    def row_at_time(self, time: int, end: int) -> int: ...
     def reopen(self) -> None: ...
 
 
@@ -383,12 +389,15 @@ class _MemoryStream:
     def advance(self, time: int) -> None:
         self._beat = max(self._beat, time)
 
-    def end(self) -> Offset:
-        end = self._log.offset()
-        return Offset(end.row, max(end.time, self._beat))
+    def end(self) -> End:
+        end = self._log.offset().place
+        return End(end.row, max(end.time, self._beat))
 
-    def offset_at(self, row: int, end: Offset) -> Offset:
-        return self._log.offset(row)
+    def offset_at(self, row: int, limit: End) -> End:
+        return self._log.offset(row).place
+
+    def row_at_time(self, time: int, end: int) -> int:
+        return self._log.row_at_time(time, end)
 
     def reopen(self) -> None:
         """Memory is all there is."""
@@ -416,11 +425,14 @@ class _DiskStream:
     def advance(self, time: int) -> None:
         self._writer.advance(time)
 
-    def end(self) -> Offset:
+    def end(self) -> End:
         return self._reader.end()
 
-    def offset_at(self, row: int, end: Offset) -> Offset:
-        return self._reader.offset_at(row, end)
+    def offset_at(self, row: int, limit: End) -> End:
+        return self._reader.offset_at(row, limit)
+
+    def row_at_time(self, time: int, end: int) -> int:
+        return self._reader.row_at_time(time, end)
 
     def reopen(self) -> None:
         self._writer.close()

@@ -98,6 +98,7 @@ class MemoryLog:
 
     def pieces(self, start: int, end: int) -> list[Piece]:
         """All in one; a test may want them smaller."""
+        end = min(end, self._table.num_rows)
         if start >= end:
             return []
         return [Piece(start, end, int(self._times[start]), int(self._times[end - 1]))]

@@ -8,30 +8,34 @@ What only Spark SQL can compute raises `NeedsSpark`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 import pyarrow as pa
 
 from anabranch.clock import Clock
+from anabranch.connectors.opening import open_stream
 from anabranch.database import Database
-from anabranch.dataspace.opening import open_stream
+from anabranch.engine.micro_batch import MicroBatches
+from anabranch.engine.options import ArchivedFiles, SourceOptions
+from anabranch.engine.protocol import Deliver, Job
 from anabranch.errors import AnabranchError
 from anabranch.log import Storage
-from anabranch.log.offset import Offset
 from anabranch.operators import operator_from_json
 from anabranch.operators.base import Inputs, Work
 from anabranch.operators.live import Memories, exchange, forget_all
-from anabranch.spark.options import SourceOptions
-from anabranch.spark.reducing import Reducing
+from anabranch.operators.offset import Offset, offsets_from_json
 from anabranch.testing.faults import flip_bits, lose_files
 from anabranch.testing.harness import Workers, run_batch, same
+
+T = TypeVar("T")
 
 
 class NeedsSpark(Exception):
@@ -65,7 +69,7 @@ class SparklessDatabase(Database):
         self._local = LocalEngine(unkindness or Unkindness())
         super().__init__(path, settings=settings, clock=clock)
 
-    def engine(self) -> Any:
+    def engine(self) -> LocalEngine:
         self._check()
         return self._local
 
@@ -77,7 +81,7 @@ class SparklessDatabase(Database):
 
 
 class LocalEngine:
-    """Stands where `anabranch.spark.engine.Engine` does."""
+    """Stands where `anabranch.spark.engine.SparkEngine` does."""
 
     parallelism = 1
 
@@ -95,29 +99,19 @@ class LocalEngine:
             total += steps
         return total > 0
 
-    def run(
-        self,
-        options: Callable[[], SourceOptions],
-        residual_sql: str | None,
-        schema: pa.Schema,
-        checkpoint: Storage,
-        on_batch: Callable[[Any], None],
-        *,
-        available_now: bool = False,
-        tell: Callable[[str, str], None] | None = None,
-    ) -> LocalRunning:
-        if residual_sql is not None:
-            raise NeedsSpark(residual_sql)
-        running = LocalRunning(options(), checkpoint, on_batch, self._unkindness)
+    def run(self, job: Job, deliver: Deliver) -> LocalRunning:
+        if job.residual_sql is not None:
+            raise NeedsSpark(job.residual_sql)
+        running = LocalRunning(job, deliver, self._unkindness)
         self._running.append(running)
-        if available_now:
+        if job.available_now:
             while running.step():
                 pass
             running.stop()
         return running
 
     def read_once(self, options: SourceOptions) -> pa.Table:
-        end = {name: Offset(*offset) for name, offset in options.ends.items()}
+        end = offsets_from_json(options.ends)
         readers = {
             name: open_stream(Storage(path), options.access, history=True) for name, path in options.streams.items()
         }
@@ -129,20 +123,52 @@ class LocalEngine:
         begin = operator.beginning(inputs) if operator.begins_by_itself else start
         return run_batch(operator, inputs, begin, end, options.parallelism)
 
-    def ask(self, work: Callable[[], Any], seconds: float = 0.0) -> Any:
+    def ask(self, work: Callable[[], T], seconds: float = 0.0) -> T:
         return work()
 
-    def collect(self, frame: pa.Table, reads_bytes: int) -> pa.Table:
+    def collect(self, frame: Any, reads_bytes: int) -> pa.Table:
         return frame
 
-    def answer_schema(self, options: SourceOptions, residual_sql: str) -> pa.Schema:
+    def answer_schema(self, options: SourceOptions, residual_sql: str) -> NoReturn:
         raise NeedsSpark(residual_sql)
 
-    def sql_once(self, sql: str, views: Mapping[str, SourceOptions], files: Any = None) -> pa.Table:
+    def sql_once(
+        self, sql: str, views: dict[str, SourceOptions], files: Mapping[str, ArchivedFiles] | None = None
+    ) -> pa.Table:
         raise NeedsSpark(sql)
 
-    def stream(self, options: SourceOptions, residual_sql: str | None = None) -> Any:
+    def frame_of(self, table: pa.Table) -> pa.Table:
+        return table
+
+    def stream(self, options: SourceOptions, residual_sql: str | None = None) -> NoReturn:
         raise NeedsSpark("a streaming DataFrame")
+
+    def ingest(
+        self, frame: Any, staging: Storage, checkpoint: Storage, deliver: Deliver, *, available_now: bool = False
+    ) -> NoReturn:
+        raise NeedsSpark("a streaming DataFrame")
+
+    @property
+    def spark(self) -> NoReturn:
+        raise NeedsSpark("Spark's session")
+
+    # Nothing runs beside the caller: there is nothing to wait for, and nothing to interrupt.
+
+    def start(self) -> None:
+        """It is ready."""
+
+    @contextlib.contextmanager
+    def tagged(self, tag: str) -> Iterator[None]:
+        yield
+
+    def cancel(self, tag: str) -> None:
+        """Nothing is computed."""
+
+    def interrupt(self) -> None:
+        """Nothing is asked."""
+
+    def close(self) -> None:
+        """There is nothing to give back."""
 
 
 @dataclass(frozen=True)
@@ -160,17 +186,15 @@ class LocalBatch:
     def end(self) -> dict[str, Offset]:
         return self.offsets[1]
 
+    def make_durable(self) -> None:
+        """Its offsets are written before it runs."""
+
 
 class LocalRunning:
     """A standing query inside the stand-in engine."""
 
-    def __init__(
-        self,
-        options: SourceOptions,
-        checkpoint: Storage,
-        on_batch: Callable[[LocalBatch], None],
-        unkindness: Unkindness,
-    ) -> None:
+    def __init__(self, job: Job, deliver: Deliver, unkindness: Unkindness) -> None:
+        options, checkpoint = job.options(), job.checkpoint
         self._options = options
         self._operator = operator_from_json(options.operator)
         history = self._operator.reads_history
@@ -180,9 +204,9 @@ class LocalRunning:
         self._workers = {
             n: Workers(Storage(path), history=history, access=options.access) for n, path in options.streams.items()
         }
-        self._reducing = Reducing(self._operator)
+        self._batches = MicroBatches(self._operator, options.current_pace)
         self._checkpoint = checkpoint
-        self._on_batch = on_batch
+        self._take = deliver
         self._unkindness = unkindness
         self._other_process: Memories = {}
         self.failure: AnabranchError | None = None
@@ -201,8 +225,11 @@ class LocalRunning:
             return "failed"
         return "running" if self.alive else "stopped"
 
-    def started(self) -> None:
+    def started(self, timeout: float | None = None) -> None:
         """It is, as soon as it is made."""
+
+    def run_to_end(self, timeout: float | None) -> bool:
+        return not self.alive
 
     def stop(self) -> None:
         self.alive = False
@@ -232,7 +259,7 @@ class LocalRunning:
         self._checkpoint.child(log).write(lambda sink: sink.write(text), str(self._number), durable=False)
 
     def _deliver(self, start: dict[str, Offset], end: dict[str, Offset]) -> None:
-        batches = []
+        batches: list[LocalBatch] = []
         for turn in range(2 if self._unkindness.replay else 1):
             batches.append(self._batch(start, end))
             if self._unkindness.faults:
@@ -240,7 +267,7 @@ class LocalRunning:
         if not all(same(batch.rows, batches[0].rows) for batch in batches):
             raise AssertionError(f"a micro-batch from {start} to {end} gave another answer the second time")
         for batch in batches:
-            self._on_batch(batch)
+            self._take(batch)
 
     def _strike(self, turn: int) -> None:
         """One fault after the other."""
@@ -279,23 +306,8 @@ class LocalRunning:
                 reader.refresh()
             return self._operator.beginning(Inputs(self._readers))
         offsets = self._options.begin if saved is None else json.loads(saved.decode().splitlines()[-1])
-        return {name: Offset(*offset) for name, offset in (offsets or {}).items()}
+        return offsets_from_json(offsets or {})
 
     def _ends(self, start: dict[str, Offset]) -> dict[str, Offset]:
-        ends = {}
-        for name, reader in self._readers.items():
-            begin, end = start[name], reader.end()
-            most = 1 if self._is_small else self._options.batch_rows
-            waiting = end.row - begin.row
-            if waiting > most:
-                end = reader.offset_at(begin.row + most, end)
-            row, time = max(begin.row, end.row), max(begin.time, end.time)
-            moved = (row, time) != (begin.row, begin.time)
-            ends[name] = (
-                Offset(row, time, self._options.current_pace().next(begin.every, waiting, most)) if moved else begin
-            )
-        if self._reducing.wanted and ends != start:
-            first = self._operator.inputs[0]
-            keep = self._reducing.keep(start[first], ends[first])
-            ends = {name: end._replace(keep=keep) for name, end in ends.items()}
-        return ends
+        ends = {name: reader.end() for name, reader in self._readers.items()}
+        return self._batches.next_end(start, ends, self._readers, 1 if self._is_small else self._options.batch_rows)

@@ -4,13 +4,13 @@
 an index, as in L. Golab, S. Garg and M. T. Özsu, "On Indexing Sliding Windows over On-line Data Streams" (2003).
 """
 
+from anabranch.windows.basic.values import Domain
 from anabranch.windows.cost import Choice, choose
 from anabranch.windows.index import INDICES, Ranges, SetIndex, make_index
 from anabranch.windows.pair import WindowPair
 from anabranch.windows.ring import RINGS
 from anabranch.windows.sliding import SlidingWindow
 from anabranch.windows.storage import STORAGES, make_storage
-from anabranch.windows.values import Domain
 
 __all__ = [
     "INDICES",

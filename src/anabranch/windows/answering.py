@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from anabranch.windows.basic import BasicWindows
+from anabranch.windows.basic.basic import BasicWindows
 from anabranch.windows.index.base import Counts
 from anabranch.windows.ring.base import Numbers
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from anabranch.windows.basic import BasicWindows
+    from anabranch.windows.basic.basic import BasicWindows
     from anabranch.windows.index.base import SetIndex
 
 

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from anabranch.kernels.compiled import compiled
 from anabranch.kernels.values import frozen
-from anabranch.windows.arriving import take_in, times_of
-from anabranch.windows.basic import BasicWindows
-from anabranch.windows.cutting import make_cutter
+from anabranch.windows.basic.arriving import take_in, times_of
+from anabranch.windows.basic.basic import BasicWindows
+from anabranch.windows.basic.cutting import make_cutter
+from anabranch.windows.basic.values import Domain
 from anabranch.windows.index import SetIndex, make_index
 from anabranch.windows.index.base import Codes, Counts, Groups, Nodes, grown, prepared
 from anabranch.windows.index.grouped import GroupedIndex
 from anabranch.windows.storage import Storage, make_storage
-from anabranch.windows.values import Domain
 
 Side = Literal["left", "right"]
 

@@ -13,17 +13,17 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.windows.answering import attributes, discrete_rank, equal_pairs, interpolated, is_number
-from anabranch.windows.arriving import groups_of, take_in, times_of
-from anabranch.windows.basic import BasicWindows
+from anabranch.windows.basic.arriving import groups_of, take_in, times_of
+from anabranch.windows.basic.basic import BasicWindows
+from anabranch.windows.basic.cutting import make_cutter
+from anabranch.windows.basic.values import Domain
 from anabranch.windows.cost import TUPLES, choose, estimated_distinct
-from anabranch.windows.cutting import make_cutter
 from anabranch.windows.draw import draw_window
 from anabranch.windows.index import SetIndex, make_index
 from anabranch.windows.index.base import Codes, Counts, Groups
 from anabranch.windows.ring import Ring, make_ring
 from anabranch.windows.ring.base import Numbers
 from anabranch.windows.storage import Storage, make_storage
-from anabranch.windows.values import Domain
 
 
 class SlidingWindow:

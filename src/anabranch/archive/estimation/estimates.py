@@ -17,16 +17,18 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from anabranch.archive.estimation.bounds import FEW, bounds, count_bounds, least_expected
-from anabranch.archive.estimation.doubt import doubt_of
+from anabranch.archive.estimation.doubt import Doubt, doubt_of
 from anabranch.archive.estimation.ends import Ends
+from anabranch.archive.estimation.reasons import FEW as TOO_FEW
+from anabranch.archive.estimation.reasons import GIVEN, KEYS, UNSEEN, UNTOLD, Case, Reasons, first_of
 from anabranch.archive.estimation.strata import STRATUM
-from anabranch.archive.estimation.sums import Sums, sums_of, together
+from anabranch.archive.estimation.sums import Drawn, Sums, sums_of, together
 from anabranch.archive.estimation.variance import Design, design_of
 from anabranch.errors import QueryError
 from anabranch.kernels.groups import encode
 from anabranch.kernels.moments import Powers, Spread, spread, totals, whole_totals
 
-__all__ = ["STRATUM", "Estimates", "Sums", "estimates", "sums_of", "together"]
+__all__ = ["STRATUM", "Drawn", "Estimates", "Sums", "estimates", "sums_of", "together"]
 
 Floats = NDArray[np.float64]
 Bounded = tuple[pa.Array, pa.Array, pa.Array]
@@ -45,6 +47,8 @@ class Estimates:
     columns: list[Bounded]
     """Doubles, NULL where there is no value or nothing can be said; sums of whole numbers as such, min and max in the
     type of their column."""
+    withheld: list[Reasons]
+    """For each function, why groups have no bounds, see `reasons`."""
     rows: Floats
     """How many of the rows read are of each group."""
     rows_read: int
@@ -64,41 +68,47 @@ def estimates(sums: Sums, functions: Sequence[str], confidence: float = 0.95, *,
     """
     sums = sums.collapsed()
     design = design_of(sums)
-    columns = [_column(sums, design, i, function, confidence, whole_sums) for i, function in enumerate(functions)]
+    found = [_column(sums, design, i, function, confidence, whole_sums) for i, function in enumerate(functions)]
+    columns, withheld = [bounded for bounded, _ in found], [reasons for _, reasons in found]
     rows = design.by_group(sums.cells.rows)
     if not sums.keys:
-        return Estimates([], columns, rows, sums.rows_read, sums.rows_there)
+        return Estimates([], columns, withheld, rows, sums.rows_read, sums.rows_there)
     coded = encode(list(sums.keys), sums.groups)
     order = np.argsort(coded.ranks()[coded.codes])
     at = pa.array(order)
     ordered = [(value.take(at), low.take(at), high.take(at)) for value, low, high in columns]
-    return Estimates([key.take(at) for key in sums.keys], ordered, rows[order], sums.rows_read, sums.rows_there)
+    keys = [key.take(at) for key in sums.keys]
+    return Estimates(keys, ordered, [each[order] for each in withheld], rows[order], sums.rows_read, sums.rows_there)
 
 
-def _column(sums: Sums, design: Design, i: int, function: str, confidence: float, whole_sums: bool) -> Bounded:
-    kept = sums.extremes[i]
+def _column(
+    sums: Sums, design: Design, i: int, function: str, confidence: float, whole_sums: bool
+) -> tuple[Bounded, Reasons]:
+    kept, given = sums.extremes[i], first_of(sums.groups, [])
     if kept is not None:
-        return _one_sided(function, kept.by_group(), design.exact)
+        return _one_sided(function, kept.by_group(), design.exact), given
     powers = sums.powers[i]
     if function == "count":
         if powers is None and sums.whole and not design.open:
             there = np.full(sums.groups, float(sums.rows_there))
-            return _arrays(there, there, there, there >= 0)
+            return _arrays(there, there, there, there >= 0), given
         found_by_chance = bool(sums.keys) or design.open
         return _count(design, sums.cells.rows if powers is None else powers.number, confidence, found_by_chance)
     ends = sums.ends[i]
     assert powers is not None, f"{function} needs a value"
     assert ends is not None
     if function == "avg":
-        return _average(design, powers, ends, confidence)
-    found = _sum(design, powers, ends, confidence)
+        return _average(design, powers, ends, confidence, sums.told)
+    found, why = _sum(design, powers, ends, confidence, sums.told)
     if not (whole_sums and sums.whole_numbers[i]):
-        return found
+        return found, why
     exact = whole_totals(powers, sums.cells.group, sums.groups) if design.exact else None
-    return _whole(found, exact)
+    return _whole(found, exact), why
 
 
-def _count(design: Design, rows: NDArray[np.int64], confidence: float, found_by_chance: bool) -> Bounded:
+def _count(
+    design: Design, rows: NDArray[np.int64], confidence: float, found_by_chance: bool
+) -> tuple[Bounded, Reasons]:
     """E. B. Wilson's bounds (1927) with the variance of the strata; what was seen is there for certain.
 
     `found_by_chance`: nobody would know of the group, had none of its rows been read.
@@ -117,17 +127,39 @@ def _count(design: Design, rows: NDArray[np.int64], confidence: float, found_by_
         low, high = seen, np.full(len(seen), np.inf)
     high = np.minimum(high, design.most(seen))
     value, low, high = _arrays(found.value, np.maximum(low, seen), high, found.value >= 0)
-    return value, low, pc.if_else(pc.is_finite(high), high, None)
+    bounded = value, low, pc.if_else(pc.is_finite(high), high, None)
+    without = bounded[2].is_null().to_numpy(zero_copy_only=False)
+    why = first_of(design.groups, [Case(reason, without & holds) for reason, holds in _of_design(design)])
+    return bounded, why
 
 
-def _sum(design: Design, powers: Powers, ends: Ends, confidence: float) -> Bounded:
+def _of_design(design: Design) -> list[Case]:
+    """Why no answer from such a sample can have bounds."""
+    return [Case(UNSEEN, design.unseen > 0), Case(KEYS, design.lopsided)]
+
+
+def _sum(design: Design, powers: Powers, ends: Ends, confidence: float, told: bool) -> tuple[Bounded, Reasons]:
     centre = spread(powers)
     found = design.spreads(powers.number, centre, totals(powers))
     low, high = bounds(found, confidence, found.sampled)
     doubt = doubt_of(design, ends, design.showing(powers.number, centre), confidence)
-    unknown = ((found.sampled == 0) & (not design.exact) & (not ends.known)) | (design.unseen > 0) | design.lopsided
     there = design.by_group(powers.number) > 0
-    return _arrays(found.value, low - doubt.below, high + doubt.above, there, unknown | doubt.unknown)
+    why = _why(design, ends, there, found.sampled == 0, doubt, told)
+    low, high = doubt.widened(found.value, low, high)
+    return _arrays(found.value, low, high, there, why > GIVEN), why
+
+
+def _why(
+    design: Design, ends: Ends, there: NDArray[np.bool_], few: NDArray[np.bool_], doubt: Doubt, told: bool
+) -> Reasons:
+    """Why sums and averages have no bounds, of groups that have a value."""
+    cases = [
+        Case(UNTOLD, not told and not design.exact),
+        *_of_design(design),
+        Case(TOO_FEW, few & (not design.exact) & (not ends.known)),
+    ]
+    found = first_of(design.groups, cases)
+    return np.where(there, np.where(found == GIVEN, doubt.unknown, found), GIVEN)
 
 
 def _whole(found: Bounded, exact: list[int] | None) -> Bounded:
@@ -154,7 +186,7 @@ def _integers(values: Floats) -> NDArray[np.int64]:
     return np.where(inside, numbers, np.where(values > 0, _MOST_WHOLE, _LEAST_WHOLE))
 
 
-def _average(design: Design, powers: Powers, ends: Ends, confidence: float) -> Bounded:
+def _average(design: Design, powers: Powers, ends: Ends, confidence: float, told: bool) -> tuple[Bounded, Reasons]:
     """The ratio R of two totals, which varies as the total of y − R does."""
     centre = spread(powers)
     count, total = design.totals(powers.number.astype(np.float64)), design.totals(totals(powers))
@@ -166,13 +198,13 @@ def _average(design: Design, powers: Powers, ends: Ends, confidence: float) -> B
     low, high = bounds(found, confidence, found.sampled - 1)
     doubt = doubt_of(design, ends, design.showing(powers.number, centre), confidence)
     few = (found.sampled < 2) & (not design.exact)
-    unknown = (few & (not ends.known)) | (design.unseen > 0) | design.lopsided | doubt.unknown
+    why = _why(design, ends, there, few, doubt, told)
     if ends.known and not design.exact:
-        low, high = low - doubt.below / np.maximum(count, 1), high + doubt.above / np.maximum(count, 1)
+        low, high = doubt.widened(ratio, low, high, np.maximum(count, 1))
         least, most = _reach_of_average(design, powers, ends, ratio)
         low, high = np.where(few, least, np.maximum(low, least)), np.where(few, most, np.minimum(high, most))
         ratio = np.clip(ratio, least, most)  # which rounding may have put it beside
-    return _arrays(ratio, low, high, there, unknown)
+    return _arrays(ratio, low, high, there, why > GIVEN), why
 
 
 def _reach_of_average(design: Design, powers: Powers, ends: Ends, otherwise: Floats) -> tuple[Floats, Floats]:

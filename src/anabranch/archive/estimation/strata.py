@@ -48,22 +48,25 @@ def strata_of(
     open: bool,
     above: float,
     far: NDArray[np.bool_] | None = None,
+    earlier: Integers | None = None,
 ) -> tuple[Strata, Integers]:
     """The strata of a read, and for each of the rows that were read, by number, which it belongs to.
 
-    Rows that are `far` were read in any case, and stand for none but themselves: a stratum of their own.
+    Rows that are `far` were read in any case, and stand for none but themselves: a stratum of their own. Of those that
+    were given `earlier`, without the sizes of strata, these are the numbers.
     """
-    if far is not None and keep < 1 and far.any():
+    if far is not None and keep < 1:
         strata, place = strata_of(rows[~far], start, end, keep, None if by is None else by[~far], open, above)
         places = np.full(len(rows), len(strata.kind))
         places[~far] = place
-        apart = int(far.sum())
+        apart = rows[far] if earlier is None else np.append(earlier, rows[far])
         if above <= 0 and not open:
             if by is None:
-                np.subtract.at(strata.there, rows[far] // STRATUM - start // STRATUM, 1)
+                np.subtract.at(strata.there, apart // STRATUM - start // STRATUM, 1)
             else:
-                strata.there[strata.kind == KEYED_ROWS] -= apart
-        return both(strata, entries([(ROWS, 1.0, -1, apart, apart)])), places
+                strata.there[strata.kind == KEYED_ROWS] -= len(apart)
+        mine = int(far.sum())
+        return (both(strata, entries([(ROWS, 1.0, -1, mine, mine)])) if mine else strata), places
     new = above <= 0
     keep = max(keep, _LEAST_KEEP)
     size = max(end - start, 0)

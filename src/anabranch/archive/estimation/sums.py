@@ -40,9 +40,9 @@ from anabranch.kernels.moments import Powers, added, as_doubles, powers_of
 from anabranch.kernels.sampling import lots
 from anabranch.kernels.values import Column, floats, integers, one_array, valid
 
-FUNCTIONS = ("count", "sum", "avg", "min", "max", "count_distinct")
+TWO_SIDED = ("count", "sum", "avg")
+ESTIMATORS = (*TWO_SIDED, "min", "max", "count_distinct")
 """What can be told from part of the rows; of the last three only one side."""
-_COUNTED = FUNCTIONS[:3]
 
 Integers = NDArray[np.int64]
 
@@ -79,12 +79,14 @@ class Sums:
     """Which rows were read in any case, as a number that tells one set of them from another."""
     whole_numbers: tuple[bool, ...] = ()
     """For each value, whether it is a whole number, and so its sum one."""
+    told: bool = True
+    """Whether whoever holds the rows said which lie far out."""
 
     def __add__(self, other: Sums) -> Sums:
         return together([self, other])
 
     def raised(self, keep: float) -> Sums:
-        """The same sums as the first part of a read that keeps more; the rest is `sums_of(…, above=…)`."""
+        """The same sums as the first part of a read that keeps more; the rest is what was drawn `above` it."""
         kind, kept, unit, read, there = self.strata
         if keep < 1:
             strata = Strata(kind, np.where(kept < 1, keep, kept), unit, read, there)
@@ -107,6 +109,7 @@ class Sums:
             "whole": str(int(self.whole)),
             "complete": str(int(self.complete)),
             "apart": str(self.apart),
+            "told": str(int(self.told)),
             "whole_numbers": ",".join(str(int(each)) for each in self.whole_numbers),
         }
         cells = dict(zip(Cells._fields, self.cells, strict=True))
@@ -157,35 +160,48 @@ class Sums:
         return int(there.sum() + np.rint((read[unknown] / keep[unknown]).sum()))
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """How a sample was drawn: of the rows start ≤ n < end the fraction `keep` was to be read.
+
+    `by`: hashes of the keys, where whole keys were kept. `open`: how many rows there are is not known, since not all
+    of them count. `above`: only rows beyond that smaller fraction were read, to be added to those of it
+    (`Sums.raised`). `complete`: the groups are keys that were kept whole, so what was read of them is all there is.
+    `far`: rows that were read in any case; `earlier`: the numbers of others such, whose sums were made with `above`.
+    `ranges`: between which values those of all other rows lie, read or not, for each of the values. `told`: whether
+    it was said which rows lie far out.
+    """
+
+    start: int
+    end: int
+    keep: float
+    by: NDArray[np.uint64] | None = None
+    open: bool = False
+    above: float = 0.0
+    complete: bool = False
+    far: NDArray[np.bool_] | None = None
+    earlier: Integers | None = None
+    ranges: Sequence[Range] | None = None
+    told: bool = True
+
+
 def sums_of(
     sample: pa.Table,
-    start: int,
-    end: int,
-    keep: float,
+    drawn: Drawn,
     groups: Sequence[Column],
     values: Sequence[Column | None],
     mask: Column | None,
-    *,
     functions: Sequence[str] | None = None,
-    by: NDArray[np.uint64] | None = None,
-    open: bool = False,
-    above: float = 0.0,
-    complete: bool = False,
-    far: NDArray[np.bool_] | None = None,
-    ranges: Sequence[Range] | None = None,
 ) -> Sums:
-    """The sums of a sample (with `_row`) of the rows start ≤ n < end, of which the fraction `keep` was to be read.
+    """The sums of a sample (with `_row`).
 
     `groups`, `values` and `mask` (the filter) go with the rows of the sample; a value None is count(*). `functions`
-    says what each value is wanted for (unless told: count(*), or sum and avg). `by`: hashes of the keys, where whole
-    keys were kept. `open`: how many rows there are is not known, since not all of them count. `above`: only rows
-    beyond that smaller fraction were read, to be added to those of it (`Sums.raised`). `complete`: the groups are
-    keys that were kept whole, so what was read of them is all there is. `far`: rows that were read in any case.
-    `ranges`: between which values those of all other rows lie, read or not, for each of `values`.
+    says what each value is wanted for (unless told: count(*), or sum and avg).
     """
+    keep, complete, far = drawn.keep, drawn.complete, drawn.far
     wanted = tuple(functions) if functions is not None else tuple("count" if v is None else "sum" for v in values)
     rows: Integers = one_array(sample.column("_row")).to_numpy()
-    strata, place = strata_of(rows, start, end, keep, by, open, above, far)
+    strata, place = strata_of(rows, drawn.start, drawn.end, keep, drawn.by, drawn.open, drawn.above, far, drawn.earlier)
     stand_for = np.full(len(rows), keep < 1 and not complete)
     if far is not None:
         stand_for[far] = False
@@ -207,9 +223,9 @@ def sums_of(
     powers: dict[tuple[int, bool], Powers | None] = {}
     extremes: list[Extremes | None] = []
     ends: list[Ends | None] = []
-    nothing_left = keep >= 1 or complete or end <= start
+    nothing_left = keep >= 1 or complete or drawn.end <= drawn.start
     for i, (which, function, value) in enumerate(zip(shared, wanted, values, strict=True)):
-        reach = ANYTHING if ranges is None else ranges[i]
+        reach = ANYTHING if drawn.ranges is None else drawn.ranges[i]
         ends.append(_ends(function, value, codes, size, None if nothing_left else stand_for, reach))
         if powers.get(which) is None:
             powers[which] = _powers(function, value, slots, len(cell), exact=keep >= 1 or complete)
@@ -217,7 +233,7 @@ def sums_of(
     keys = tuple(coded.keys(np.arange(size, dtype=np.int32)))
     whole = mask is None and not groups and not complete
     of_each = tuple(
-        powers[which] if function in _COUNTED else None for which, function in zip(shared, wanted, strict=True)
+        powers[which] if function in TWO_SIDED else None for which, function in zip(shared, wanted, strict=True)
     )
     apart = 0 if far is None else number_of(rows[far])
     return Sums(
@@ -233,6 +249,7 @@ def sums_of(
         tuple(ends),
         apart,
         tuple(map(_is_whole, values)),
+        drawn.told or nothing_left,
     )
 
 
@@ -286,6 +303,7 @@ def together(parts: Iterable[Sums]) -> Sums:
         tuple(ends),
         apart,
         first.whole_numbers,
+        all(s.told for s in sums),
     )
 
 
@@ -316,7 +334,7 @@ def _firsts(things: Sequence[Hashable]) -> list[int]:
 
 
 def _powers(function: str, value: Column | None, slots: Integers, size: int, *, exact: bool) -> Powers | None:
-    if value is None or function not in _COUNTED:
+    if value is None or function not in TWO_SIDED:
         return None
     present = valid(value)
     if function == "count":
@@ -399,6 +417,7 @@ def _from_parts(parts: dict[str, pa.Table]) -> Sums:
         tuple(ends),
         int(about.get(b"apart", b"0")),
         _flags(about.get(b"whole_numbers", b""), len(functions)),
+        about.get(b"told", b"1") == b"1",
     )
 
 

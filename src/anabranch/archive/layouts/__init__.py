@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from anabranch.archive.declaration import ArchiveInfo
-from anabranch.archive.layouts.base import PRIMARY, Choice, Layout
+from anabranch.archive.layouts.base import PRIMARY, Layout, ReadPlace
 from anabranch.archive.layouts.on_read_modify import COPY, OnReadModify
 from anabranch.archive.layouts.on_write_replicate import OnWriteReplicate
 from anabranch.archive.layouts.plain import Plain
 from anabranch.archive.layouts.randomize_then_sort import RandomizeThenSort
 from anabranch.log.storage import Storage
 
-__all__ = ["COPY", "PRIMARY", "Choice", "Layout", "layout_of"]
+__all__ = ["COPY", "PRIMARY", "Layout", "ReadPlace", "layout_of"]
 
 _LAYOUTS: dict[str, type[Layout]] = {each.name: each for each in (Plain, OnWriteReplicate, RandomizeThenSort)}
 

@@ -28,7 +28,7 @@ ROWS_PER_GROUP = 1 << 17
 """Rows of a row group, where nothing else says how many."""
 
 
-class Choice(NamedTuple):
+class ReadPlace(NamedTuple):
     """Where a reduced read of a run finds its rows: in which table, which file, and how many of its first blocks."""
 
     table: str
@@ -85,9 +85,9 @@ class Layout:
         """The columns of which facts are kept: those of the stream but its time."""
         return [name for name in rows.column_names if name not in (ROW, self.time_column)]
 
-    def choose(self, run: Run, keep: float, by: str | None, copies: Mapping[str, Mapping[int, Run]]) -> Choice:
+    def choose(self, run: Run, keep: float, by: str | None, copies: Mapping[str, Mapping[int, Run]]) -> ReadPlace:
         """What to read of a run of the primary table; `copies` are the runs of the other tables by first row."""
-        return Choice(PRIMARY, run, run.blocks)
+        return ReadPlace(PRIMARY, run, run.blocks)
 
     @property
     def block(self) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from anabranch.archive.layouts.base import PRIMARY, Choice, Layout
+from anabranch.archive.layouts.base import PRIMARY, Layout, ReadPlace
 from anabranch.archive.runs import Run
 
 COPY = "copy"
@@ -29,8 +29,8 @@ class OnReadModify(Layout):
     def tables(self) -> tuple[str, ...]:
         return (PRIMARY, COPY) if self.has_copy else (PRIMARY,)
 
-    def choose(self, run: Run, keep: float, by: str | None, copies: Mapping[str, Mapping[int, Run]]) -> Choice:
+    def choose(self, run: Run, keep: float, by: str | None, copies: Mapping[str, Mapping[int, Run]]) -> ReadPlace:
         copy = copies.get(COPY, {}).get(run.first)
         if by is None and keep < 1 and copy is not None and copy.rows == run.rows and copy.holds(keep):
-            return Choice(COPY, copy, copy.blocks)
-        return Choice(PRIMARY, run, run.blocks)
+            return ReadPlace(COPY, copy, copy.blocks)
+        return ReadPlace(PRIMARY, run, run.blocks)

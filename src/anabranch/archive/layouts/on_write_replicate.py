@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from anabranch.archive.layouts.base import PRIMARY, Choice, Layout
+from anabranch.archive.layouts.base import PRIMARY, Layout, ReadPlace
 from anabranch.archive.runs import Run
 
 COPIES = "copies"
@@ -28,14 +28,14 @@ class OnWriteReplicate(Layout):
     def rate(self, table: str) -> float:
         return 1.0 if table == PRIMARY else 1 - int(table.rpartition("/")[2]) / 100
 
-    def choose(self, run: Run, keep: float, by: str | None, copies: Mapping[str, Mapping[int, Run]]) -> Choice:
+    def choose(self, run: Run, keep: float, by: str | None, copies: Mapping[str, Mapping[int, Run]]) -> ReadPlace:
         if by is None:
             for level in sorted(self.info.levels, reverse=True):
                 copy = copies.get(copy_of(level), {}).get(run.first)
                 # A copy may still lack runs, or hold them cut otherwise, while compaction is on its way.
                 if copy is not None and copy.rows == run.rows and copy.holds(keep):
-                    return Choice(copy_of(level), copy, copy.blocks)
-        return Choice(PRIMARY, run, run.blocks)
+                    return ReadPlace(copy_of(level), copy, copy.blocks)
+        return ReadPlace(PRIMARY, run, run.blocks)
 
 
 def copy_of(level: int) -> str:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from anabranch.archive.facts import facts_of
 from anabranch.archive.files import APART, write_run
-from anabranch.archive.layouts.base import PRIMARY, Choice, Layout
+from anabranch.archive.layouts.base import PRIMARY, Layout, ReadPlace
 from anabranch.archive.runs import Run
 from anabranch.archive.table import Written
 from anabranch.kernels.dealing import deal, deal_numbers, dealt
@@ -58,9 +58,9 @@ class RandomizeThenSort(Layout):
             ranges=facts.ranges,
         )
 
-    def choose(self, run: Run, keep: float, by: str | None, copies: Mapping[str, Mapping[int, Run]]) -> Choice:
+    def choose(self, run: Run, keep: float, by: str | None, copies: Mapping[str, Mapping[int, Run]]) -> ReadPlace:
         same = by == self.info.by
-        return Choice(PRIMARY, run, blocks_for(keep, run.blocks) if same else run.blocks)
+        return ReadPlace(PRIMARY, run, blocks_for(keep, run.blocks) if same else run.blocks)
 
     @property
     def block(self) -> float:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from anabranch.archive.summaries.rollups import Shape, is_value
 from anabranch.archive.summaries.time_spans import Span, whole_windows
 from anabranch.kernels.values import integers
-from anabranch.log.offset import Offset
+from anabranch.log.offset import End
 from anabranch.schema import StreamSchema
 
 
@@ -27,7 +27,7 @@ class Answers(Protocol):
 
     def first_row(self) -> int: ...
 
-    def end(self) -> Offset: ...
+    def end(self) -> End: ...
 
 
 def eager_shape(schema: StreamSchema, every: int, keys: Sequence[str], values: Sequence[str] | None = None) -> Shape:

@@ -18,7 +18,7 @@ from anabranch.archive.summaries.lazy import LazySummaries, SummarySource
 from anabranch.archive.summaries.rollups import Shape, combine, selected, summarise, window_of
 from anabranch.archive.summaries.time_spans import Span, whole_windows, within, without
 from anabranch.kernels.values import integers
-from anabranch.log.offset import Offset
+from anabranch.log.offset import End
 from anabranch.schema import TIME_TYPE
 
 _ROWS_AT_ONCE = 1 << 20
@@ -67,7 +67,7 @@ def summaries_for(
     since: int | None,
     until: int | None,
     shape: Shape,
-    end: Offset,
+    end: End,
     store: LazySummaries | None = None,
     others: Sequence[SummarySource] = (),
 ) -> Summarised:
@@ -102,7 +102,7 @@ def summaries_for(
     return Summarised(shape, table, rows_read, summaries_read)
 
 
-def _ranges(reader: Rows, since: int | None, until: int | None, every: int, end: Offset) -> tuple[Span, Span]:
+def _ranges(reader: Rows, since: int | None, until: int | None, every: int, end: End) -> tuple[Span, Span]:
     """The times to summarise, and of these the whole windows that will never have other rows than now."""
     first = reader.first_row()
     if end.row <= first:

@@ -10,12 +10,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from anabranch.archive.estimation.estimates import Sums, estimates, sums_of
-from anabranch.archive.estimation.sums import FUNCTIONS
+from anabranch.archive.estimation.reasons import counted
+from anabranch.archive.estimation.sums import Drawn
+from anabranch.archive.facts import ANYTHING, Range, Ranges
 from anabranch.errors import QueryError, did_you_mean
-from anabranch.operators.aggregates import aggregate
+from anabranch.expressions.ranges import range_of
+from anabranch.functions.aggregates import aggregate, estimator_of, rows
+from anabranch.operators.base import Work
 from anabranch.operators.columns import Bound, bind, columns_of
-from anabranch.operators.window_explain import is_of_values
-from anabranch.operators.window_program import ROW_TIME, WINDOW_END, WINDOW_START, Program
+from anabranch.operators.history.withheld import KIND as WITHHELD
+from anabranch.operators.windows.explain import is_of_values
+from anabranch.operators.windows.program import ROW_TIME, WINDOW_END, WINDOW_START, WindowProgram
 from anabranch.schema import TIME_TYPE
 
 FRACTION = "_fraction"
@@ -34,7 +39,8 @@ class Bounded:
 
     @property
     def functions(self) -> list[str]:
-        return [function for _, function, _ in self.aggregates]
+        """What tells each aggregate from part of the rows."""
+        return [estimator_of(function) for _, function, _ in self.aggregates]
 
     def sums(
         self,
@@ -46,35 +52,64 @@ class Bounded:
         *,
         open: bool = False,
         sized: bool = True,
+        far: NDArray[np.bool_] | None = None,
+        earlier: NDArray[np.int64] | None = None,
+        ranges: Sequence[Range] | None = None,
+        told: bool = True,
     ) -> Sums:
         """The sums of a sample of the rows start ≤ n < end, see `archive.sums`; how many they are, if `sized`."""
         return sums_of(
             sample,
-            start,
-            end,
-            keep,
+            Drawn(
+                start,
+                end,
+                keep,
+                by,
+                open,
+                above=0.0 if sized else 1.0,
+                far=far,
+                earlier=earlier,
+                ranges=ranges,
+                told=told,
+            ),
             [key.evaluate(sample) for _, key in self.keys],
             [None if value is None else value.evaluate(sample) for _, _, value in self.aggregates],
             None if self.where is None else self.where.evaluate(sample),
-            functions=self.functions,
-            by=by,
-            open=open,
-            above=0.0 if sized else 1.0,
+            self.functions,
         )
 
+    @property
+    def estimates(self) -> bool:
+        """Whether something is summed up whose values may lie far out."""
+        return any(function in ("sum", "avg") for function in self.functions)
+
+    def ranges(self, schema: pa.Schema, known: Ranges) -> list[Range]:
+        """Between which values each argument lies, from the ranges of columns."""
+        return [ANYTHING if one is None else range_of(one.sql, schema, known) for _, _, one in self.aggregates]
+
     def answer(
-        self, sums: Sums, confidence: float, starts: Sequence[int], ends: Sequence[int], fraction: float | None = None
+        self,
+        sums: Sums,
+        confidence: float,
+        starts: Sequence[int],
+        ends: Sequence[int],
+        work: Work,
+        fraction: float | None = None,
     ) -> pa.Table:
         """One row per group that was seen, for each of several windows of which all this is true."""
         if int(sums.cells.rows.sum()) == 0:
             return self.schema.empty_table()
         # What a standing query gives is of the types it began with.
-        found = estimates(sums, self.functions, confidence, whole_sums=False)
-        values: dict[str, pa.Array] = dict(zip((name for name, _ in self.keys), found.groups, strict=True))
-        for (name, _, _), (value, low, high) in zip(self.aggregates, found.columns, strict=True):
+        estimated = estimates(sums, self.functions, confidence, whole_sums=False)
+        withheld = dict(zip((name for name, _, _ in self.aggregates), estimated.withheld, strict=True))
+        for name, source in self.columns:
+            for why, number in counted(withheld[source]).items() if source in withheld else ():
+                work.report(WITHHELD, {f"{name}: {why}": number * len(ends)})
+        values: dict[str, pa.Array] = dict(zip((name for name, _ in self.keys), estimated.groups, strict=True))
+        for (name, _, _), (value, low, high) in zip(self.aggregates, estimated.columns, strict=True):
             values |= {name: value, f"{name}_low": low, f"{name}_high": high}
-        read = found.fraction if fraction is None else fraction
-        groups, windows = len(found.columns[0][0]) if found.columns else len(found.groups[0]), len(ends)
+        read = estimated.fraction if fraction is None else fraction
+        groups, windows = len(estimated.columns[0][0]) if estimated.columns else len(estimated.groups[0]), len(ends)
         again = pa.array(np.tile(np.arange(groups), windows))
         values = {name: column.take(again) for name, column in values.items()}
         for name, times in ((WINDOW_START, starts), (WINDOW_END, ends), (ROW_TIME, ends)):
@@ -84,7 +119,7 @@ class Bounded:
 
     def _shown(self, source: str, values: dict[str, pa.Array]) -> list[pa.Array]:
         bounded = any(source == name for name, _, _ in self.aggregates)
-        return [values[each] for each in ((source, f"{source}_low", f"{source}_high") if bounded else (source,))]
+        return [values[column] for column in ((source, f"{source}_low", f"{source}_high") if bounded else (source,))]
 
 
 def bind_bounded(
@@ -105,7 +140,7 @@ def bind_bounded(
     fields: list[pa.Field] = []
     for name, of in columns:
         fields.append(pa.field(name, types[of]))
-        if any(of == each for each, _, _ in bound):
+        if any(of == name for name, _, _ in bound):
             fields += [pa.field(f"{name}_low", types[of]), pa.field(f"{name}_high", types[of])]
     bound_where = None if where is None else bind(where, source)
     everything = [key for _, key in bound_keys] + [value for _, _, value in bound if value is not None]
@@ -116,14 +151,9 @@ def bind_bounded(
 
 
 def _type_of(function: str, type_: pa.DataType | None) -> pa.DataType:
-    if function not in FUNCTIONS:
-        raise QueryError(
-            "NOT_ON_REDUCED_DATA",
-            f"nothing can be said about {function} from part of the rows",
-            hint=f"use one of {', '.join(FUNCTIONS)}, or leave REDUCE BY out",
-        )
+    estimator = estimator_of(function)
     found = aggregate(function, type_)  # complains about arguments it cannot take
-    return found.type if function in ("min", "max") else pa.float64()
+    return found.type if estimator in ("min", "max") else pa.float64()
 
 
 def with_time(columns: tuple[tuple[str, str], ...], time: str) -> tuple[tuple[str, str], ...]:
@@ -131,14 +161,15 @@ def with_time(columns: tuple[tuple[str, str], ...], time: str) -> tuple[tuple[st
     return columns if time in dict(columns) else (*columns, (time, ROW_TIME))
 
 
-def refuse_questions(program: Program, aggregates: tuple[tuple[str, str, str | None], ...]) -> None:
+def refuse_questions(program: WindowProgram, aggregates: tuple[tuple[str, str, str | None], ...]) -> None:
     """Aggregates that need every value are not for rows that are never kept together."""
     if program.questions:
         named = next(function for _, function, _ in aggregates if is_of_values(function))
+        *others, last = (row.name for row in rows() if row.bind is not None and row.kind != "holistic")
         raise QueryError(
             "AGGREGATE_NOT_AVAILABLE",
             f"{named} needs all values at once, and here only sums are kept",
-            hint="use count, sum, avg, min, max, stddev, variance or approx_count_distinct",
+            hint=f"use {', '.join(others)} or {last}",
         )
 
 

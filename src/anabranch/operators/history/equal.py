@@ -53,14 +53,14 @@ def _converted(column: Column, type_: pa.DataType) -> Column:
     return cast_values(column, type_)
 
 
-def _common(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+def _common(first: pa.DataType, second: pa.DataType) -> pa.DataType | None:
     """The type that two types are compared in, None if they are not."""
     from anabranch.expressions import NotEvaluable
     from anabranch.expressions.types import widest
 
-    if pa.types.is_nested(one) or pa.types.is_null(one) or pa.types.is_null(other):
+    if pa.types.is_nested(first) or pa.types.is_null(first) or pa.types.is_null(second):
         return None
     try:
-        return widest(one, other)
+        return widest(first, second)
     except NotEvaluable:
         return None

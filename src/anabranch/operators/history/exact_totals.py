@@ -18,10 +18,10 @@ from anabranch.archive.estimation.strata import STRATUM
 from anabranch.kernels.spans import LEVELS
 from anabranch.kernels.values import integers, one_array
 from anabranch.operators.base import LogReader, Work
-from anabranch.operators.history.steps import NO_PERIOD, Step
-from anabranch.operators.state import State
-from anabranch.operators.window_program import Program, kept_rows
-from anabranch.windows.partials import Shelf
+from anabranch.operators.history.steps import NO_PERIOD, PeriodStep
+from anabranch.operators.state import SavedState
+from anabranch.operators.windows.program import WindowProgram, kept_rows
+from anabranch.windows.panes.partials import Shelf
 
 Ints = NDArray[np.int64]
 
@@ -31,7 +31,7 @@ _STRATA_PER_READ = 8
 class ExactTotals:
     """One entry per group: what all segments so far add up to."""
 
-    def __init__(self, program: Program, entries: pa.Table | None = None) -> None:
+    def __init__(self, program: WindowProgram, entries: pa.Table | None = None) -> None:
         self._program = program
         self._entries = program.partials.schema.empty_table() if entries is None else entries
 
@@ -39,7 +39,7 @@ class ExactTotals:
     def empty(self) -> bool:
         return bool(self._entries.num_rows == 0)
 
-    def take(self, step: Step) -> None:
+    def take(self, step: PeriodStep) -> None:
         """Add segments, one after the other."""
         segments = np.unique(one_array(step.table.column("node")).to_numpy())
         if len(segments) == 0:
@@ -67,7 +67,7 @@ class ExactTotals:
 class ExactTally:
     """Reads rows and folds them into segments; the last one stays open for the rows to come."""
 
-    def __init__(self, program: Program, reader: LogReader, every: int, work: Work) -> None:
+    def __init__(self, program: WindowProgram, reader: LogReader, every: int, work: Work) -> None:
         self._program = program
         self._reader = reader
         self._every = every
@@ -77,7 +77,7 @@ class ExactTally:
         self._open_segment: tuple[int, int] | None = None
         """Its period, and its stretch of row numbers."""
 
-    def steps(self, start: int, end: int, upto: int | None) -> Iterator[Step]:
+    def steps(self, start: int, end: int, upto: int | None) -> Iterator[PeriodStep]:
         """The segments of the rows start ≤ n < end that are over once time has reached `upto`.
 
         None: others go on with the next rows, and all segments are over.
@@ -85,10 +85,10 @@ class ExactTally:
         for low, high in _blocks(start, end):
             yield from self._fold(low, high)
         if self._open_segment is not None and (upto is None or (self._open_segment[0] + 1) * self._every <= upto):
-            yield Step(self._open_segment[0], "segments", self._open)
+            yield PeriodStep(self._open_segment[0], "segments", self._open)
             self._open, self._open_segment = self._program.partials.schema.empty_table(), None
 
-    def _fold(self, low: int, high: int) -> Iterator[Step]:
+    def _fold(self, low: int, high: int) -> Iterator[PeriodStep]:
         program = self._program
         table = self._reader.read(low, high, program.reads)
         self._work.rows_read += table.num_rows
@@ -115,36 +115,36 @@ class ExactTally:
         entries = program.partials.fold(self._open, numbers, bounds, keys, values)
         yield from self._complete(entries, segments)
 
-    def _complete(self, entries: pa.Table, segments: list[tuple[int, int]]) -> Iterator[Step]:
+    def _complete(self, entries: pa.Table, segments: list[tuple[int, int]]) -> Iterator[PeriodStep]:
         """All but the last segment, by period."""
         nodes = one_array(entries.column("node")).to_numpy() // LEVELS
         at = 0
         for period, group in itertools.groupby(range(len(segments) - 1), key=lambda i: segments[i][0]):
             end = int(np.searchsorted(nodes, list(group)[-1], side="right"))
-            yield Step(period, "segments", entries.slice(at, end - at))
+            yield PeriodStep(period, "segments", entries.slice(at, end - at))
             at = end
         last = entries.slice(at)
         self._open, self._open_segment = _with_nodes(last, np.zeros(last.num_rows, np.int64)), segments[-1]
 
     # -- state -------------------------------------------------------------------------------------
 
-    def kept(self) -> list[Step]:
+    def kept(self) -> list[PeriodStep]:
         """The totals as steps, for whoever goes on with them."""
-        return [Step(NO_PERIOD, "segments", self.totals.entries)]
+        return [PeriodStep(NO_PERIOD, "segments", self.totals.entries)]
 
-    def state(self, start: int, steps: list[Step] | None) -> State:
+    def state(self, start: int, steps: list[PeriodStep] | None) -> SavedState:
         """The totals, or where a task had none to go on with, its segments one by one."""
         empty = self._program.partials.schema.empty_table()
         segments = _renumbered([empty, *(step.table for step in steps or [])])
         totals = {} if steps is not None else {"totals": self.totals.entries}
-        return State({"segments": segments, "open": self._open, **totals}, {"open": self._open_segment})
+        return SavedState({"segments": segments, "open": self._open, **totals}, {"open": self._open_segment})
 
-    def take_up(self, states: list[State]) -> None:
+    def take_up(self, states: list[SavedState]) -> None:
         """What was kept, by however many tasks."""
         for state in states:
             if "totals" in state.tables:
                 self.totals = ExactTotals(self._program, state.tables["totals"])
-            self.totals.take(Step(NO_PERIOD, "segments", state.tables["segments"]))
+            self.totals.take(PeriodStep(NO_PERIOD, "segments", state.tables["segments"]))
             segment = state.facts["open"]
             self._open, self._open_segment = state.tables["open"], None if segment is None else tuple(segment)
 

@@ -92,20 +92,20 @@ class KeyCodes:
 
     def _append(self, piece: tuple[pa.Array, ...]) -> None:
         while self._pieces and 2 * len(piece[0]) >= len(self._pieces[-1][0]):
-            piece = tuple(pa.concat_arrays(each) for each in zip(self._pieces.pop(), piece, strict=True))
+            piece = tuple(pa.concat_arrays(columns) for columns in zip(self._pieces.pop(), piece, strict=True))
         self._pieces.append(piece)
 
     def _of_other_keys(self, codes: Codes, columns: list[pa.Array]) -> Codes:
         """The places where a code is that of a key with other values."""
-        other = np.zeros(len(codes), np.bool_)
+        is_other = np.zeros(len(codes), np.bool_)
         base = 0
         for piece in self._pieces:
             here = np.flatnonzero((codes >= base) & (codes < base + len(piece[0])))
             at, rows = pa.array(codes[here] - base), pa.array(here)
             for known, column in zip(piece, columns, strict=True):
-                other[here] |= pc.not_equal(known.take(at), column.take(rows)).to_numpy(zero_copy_only=False)
+                is_other[here] |= pc.not_equal(known.take(at), column.take(rows)).to_numpy(zero_copy_only=False)
             base += len(piece[0])
-        return np.flatnonzero(other)
+        return np.flatnonzero(is_other)
 
 
 def _plain(column: Column) -> pa.Array:

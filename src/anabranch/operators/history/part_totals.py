@@ -18,16 +18,19 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from anabranch.archive.estimation.strata import KEY, OPEN, OPEN_KEY, ROWS, STRATUM
 from anabranch.archive.estimation.sums import Sums, together
+from anabranch.archive.facts import Range, with_aside
 from anabranch.kernels.hashing import hashes
 from anabranch.kernels.spans import pane_runs
 from anabranch.kernels.values import frozen, integers
 from anabranch.operators.base import HistoryLog, Work
 from anabranch.operators.history.bounded import Bounded
-from anabranch.operators.history.steps import NO_PERIOD, Step
-from anabranch.operators.state import State
+from anabranch.operators.history.far import FarRows
+from anabranch.operators.history.steps import NO_PERIOD, PeriodStep
+from anabranch.operators.state import SavedState
 
 _MOST_STRATA = 64
 _ROWS_PER_READ = 1 << 19
@@ -39,8 +42,9 @@ goes on; and the sizes of strata that will be over as soon as another row comes.
 class PartTotals:
     """Sums of strata that are over, and of the one that goes on."""
 
-    def __init__(self, bounded: Bounded, confidence: float) -> None:
+    def __init__(self, bounded: Bounded, confidence: float, work: Work) -> None:
         self._bounded = bounded
+        self._work = work
         self._confidence = confidence
         self.closed: Sums | None = None
         self.opened: Sums | None = None
@@ -50,7 +54,7 @@ class PartTotals:
     def empty(self) -> bool:
         return self.closed is None and self.opened is None
 
-    def take(self, step: Step) -> None:
+    def take(self, step: PeriodStep) -> None:
         sums = step.sums
         if step.kind == ENDED:
             self.ended = _added(self.ended, sums)
@@ -71,13 +75,13 @@ class PartTotals:
         sums = _added(self.closed, None if self.opened is None else _open(self.opened))
         if sums is None:
             return self._bounded.schema.empty_table()
-        return self._bounded.answer(sums, self._confidence, ends, ends)
+        return self._bounded.answer(sums, self._confidence, ends, ends, self._work)
 
     def follow_with(self, tables: dict[str, pa.Table], ended: Sums | None) -> None:
         """Go on with totals of later rows; `ended`: sizes of what was left open, which is over where they began."""
         self.ended = _added(self.ended, ended)
         for kind, table in tables.items():
-            self.take(Step(NO_PERIOD, kind, table))
+            self.take(PeriodStep(NO_PERIOD, kind, table))
 
     def tables(self) -> dict[str, pa.Table]:
         """What is kept of them."""
@@ -89,7 +93,7 @@ class PartTotals:
         self.closed = None if self.closed is None else _fewer_strata(self.closed)
 
 
-class Reading(NamedTuple):
+class PartRead(NamedTuple):
     """Rows start ≤ n < end, and which fraction of them is read."""
 
     start: int
@@ -105,43 +109,55 @@ class Readings(Protocol):
         """The column whose values are kept whole."""
         ...
 
-    def between(self, start: int, end: int) -> list[Reading]: ...
+    def between(self, start: int, end: int) -> list[PartRead]: ...
 
 
 class PartTally:
     """Reads samples and sums them up by stratum."""
 
     def __init__(
-        self, totals: PartTotals, bounded: Bounded, log: HistoryLog, every: int, readings: Readings, work: Work
+        self,
+        totals: PartTotals,
+        bounded: Bounded,
+        log: HistoryLog,
+        every: int,
+        readings: Readings,
+        far: FarRows | None,
+        work: Work,
     ) -> None:
         self.totals = totals
         self._bounded = bounded
         self._log = log
         self._every = every
         self._readings = readings
+        self._far = far
+        """Rows that are read in any case; None if nothing is summed up."""
         self._work = work
         self._begin: int | None = None
         """The first row of what is not over; None if nothing is open."""
         self._keep = 1.0
+        self._apart = np.zeros(0, np.int64)
+        """Of what is not over, the rows that lie far out."""
+        self._ranges: dict[tuple[int, int], list[Range]] = {}
 
-    def steps(self, start: int, end: int, upto: int | None) -> Iterator[Step]:
+    def steps(self, start: int, end: int, upto: int | None) -> Iterator[PeriodStep]:
         for reading in self._readings.between(start, end):
             for low, high in self._blocks(reading):
                 yield from self._sum_up(reading._replace(start=low, end=high))
         if upto is None:
             yield from self._end_at(end)
 
-    def _end_at(self, row: int) -> Iterator[Step]:
+    def _end_at(self, row: int) -> Iterator[PeriodStep]:
         """The size of what is open, if anything is, so that it ends with a row."""
         if self._begin is not None:
-            yield Step(NO_PERIOD, ENDED, self._sizes(self._begin, row))
-            self._begin = None
+            yield PeriodStep(NO_PERIOD, ENDED, self._sizes(self._begin, row))
+            self._begin, self._apart = None, self._apart[:0]
 
     def _sizes(self, begin: int, row: int) -> Sums:
         fields = [pa.field("_row", pa.int64()), *(self._log.schema.field(name) for name in self._bounded.reads)]
-        return self._sums(pa.schema(fields).empty_table(), begin, row, self._keep)
+        return self._sums(pa.schema(fields).empty_table(), begin, row, self._keep, np.zeros(0, bool))
 
-    def _blocks(self, reading: Reading) -> Iterator[tuple[int, int]]:
+    def _blocks(self, reading: PartRead) -> Iterator[tuple[int, int]]:
         """Row ranges to read, each with whole files if they are not too large."""
         most = int(_ROWS_PER_READ / max(reading.keep, 1e-6))
         low = reading.start
@@ -157,67 +173,107 @@ class PartTally:
         if low < reading.end:
             yield low, reading.end
 
-    def _sum_up(self, reading: Reading) -> Iterator[Step]:
+    def _sum_up(self, reading: PartRead) -> Iterator[PeriodStep]:
         if self._keep != reading.keep:
             yield from self._end_at(reading.start)
         if self._begin is None and reading.keep < 1:
             self._begin, self._keep = reading.start, reading.keep
-        sample = self._log.read_sample(reading.start, reading.end, self._bounded.reads, reading.keep, self._readings.by)
+        sample, far = self._read(reading)
         self._work.rows_read += sample.num_rows
         self._work.bytes_read += sample.nbytes
         times = integers(sample.column(self._log.time_column))
         panes, bounds = pane_runs(frozen(times), self._every)
         for i, period in enumerate(panes.tolist()):
-            part = sample.slice(int(bounds[i]), int(bounds[i + 1] - bounds[i]))
-            yield from self._of_period(period, part, reading.keep)
+            low, high = int(bounds[i]), int(bounds[i + 1])
+            yield from self._of_period(period, sample.slice(low, high - low), far[low:high], reading.keep)
 
-    def _of_period(self, period: int, part: pa.Table, keep: float) -> Iterator[Step]:
+    def _read(self, reading: PartRead) -> tuple[pa.Table, NDArray[np.bool_]]:
+        """What is read of rows, in order, and which of them lie far out."""
+        start, end, keep = reading
+        sample = self._log.read_sample(start, end, self._bounded.reads, keep, self._readings.by)
+        apart = None if self._far is None or keep >= 1 else self._far.between(start, end)
+        if apart is None or not apart.num_rows:
+            return sample, np.zeros(sample.num_rows, bool)
+        rows, far = with_aside(sample, apart)
+        order = np.argsort(integers(rows.column("_row")))
+        return rows.take(pa.array(order)), far[order]
+
+    def _of_period(self, period: int, part: pa.Table, far: NDArray[np.bool_], keep: float) -> Iterator[PeriodStep]:
         rows = integers(part.column("_row"))
         if self._begin is None:
-            yield Step(period, CLOSED, self._sums(part, int(rows[0]), int(rows[-1]) + 1, keep))
+            yield PeriodStep(period, CLOSED, self._sums(part, int(rows[0]), int(rows[-1]) + 1, keep, far))
             return
         over = int(rows[-1]) // STRATUM * STRATUM
         if over > self._begin:
             count = int(np.searchsorted(rows, over))
-            yield Step(period, CLOSED, self._sums(part.slice(0, count), self._begin, over, keep))
-            part, self._begin = part.slice(count), over
+            yield PeriodStep(period, CLOSED, self._sums(part.slice(0, count), self._begin, over, keep, far[:count]))
+            rows, part, far = rows[count:], part.slice(count), far[count:]
+            self._begin, self._apart = over, self._apart[:0]
         stratum = self._begin // STRATUM + 1
-        yield Step(period, OPENED, self._sums(part, self._begin, stratum * STRATUM, keep, sized=False))
+        yield PeriodStep(period, OPENED, self._sums(part, self._begin, stratum * STRATUM, keep, far, sized=False))
+        self._apart = np.append(self._apart, rows[far])
 
-    def _sums(self, part: pa.Table, start: int, end: int, keep: float, *, sized: bool = True) -> Sums:
+    def _sums(
+        self, part: pa.Table, start: int, end: int, keep: float, far: NDArray[np.bool_], *, sized: bool = True
+    ) -> Sums:
         by = self._readings.by
         units = None if by is None or keep >= 1 else hashes(part.column(by))
-        return self._bounded.sums(part, start, end, keep, units, sized=sized)
+        return self._bounded.sums(
+            part,
+            start,
+            end,
+            keep,
+            units,
+            sized=sized,
+            far=far,
+            earlier=self._apart if sized else None,
+            ranges=None if self._far is None or keep >= 1 else self._ranges_of(self._far, start, end),
+            told=self._far is None or self._far.told(start, end),
+        )
+
+    def _ranges_of(self, far: FarRows, start: int, end: int) -> list[Range]:
+        """Between which values the arguments of all rows lie that do not lie far out."""
+        spans = far.spans_of(start, end)
+        if spans not in self._ranges:
+            self._ranges[spans] = self._bounded.ranges(self._log.schema, far.ranges(*spans))
+        return self._ranges[spans]
 
     # -- state -------------------------------------------------------------------------------------
 
-    def kept(self) -> list[Step]:
+    def kept(self) -> list[PeriodStep]:
         """The totals as steps, for whoever goes on with them."""
-        return [Step(NO_PERIOD, kind, table) for kind, table in self.totals.tables().items()]
+        return [PeriodStep(NO_PERIOD, kind, table) for kind, table in self.totals.tables().items()]
 
-    def state(self, start: int, steps: list[Step] | None) -> State:
+    def state(self, start: int, steps: list[PeriodStep] | None) -> SavedState:
         """The totals, which those of several tasks add up to."""
-        return State(self.totals.tables(), {"start": start, "begin": self._begin, "keep": self._keep})
+        return SavedState(
+            self.totals.tables(),
+            {"start": start, "begin": self._begin, "keep": self._keep, "apart": self._apart.tolist()},
+        )
 
-    def take_up(self, states: list[State]) -> None:
+    def take_up(self, states: list[SavedState]) -> None:
         """What was kept, by however many tasks."""
         for state in states:
             begin = self._begin
             ended = None if begin is None else self._sizes(begin, state.facts["start"])
             self.totals.follow_with(state.tables, ended)
             self._begin, self._keep = state.facts["begin"], state.facts["keep"]
+            # None were counted apart by a version that did not look for them.
+            self._apart = np.array(state.facts.get("apart", []), np.int64)
 
 
-def _added(one: Sums | None, other: Sums | None) -> Sums | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one + other
+def _added(first: Sums | None, second: Sums | None) -> Sums | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return first + second
 
 
 def _open(sums: Sums) -> Sums:
     """The same where it is not known how many rows there are."""
-    kind = np.where(sums.strata.kind == ROWS, OPEN, np.where(sums.strata.kind == KEY, OPEN_KEY, sums.strata.kind))
-    return replace(sums, strata=sums.strata._replace(kind=kind, there=np.zeros_like(sums.strata.there)))
+    strata = sums.strata
+    partly = strata.keep < 1  # what lies far out is all read
+    kind = np.where(partly & (strata.kind == ROWS), OPEN, np.where(strata.kind == KEY, OPEN_KEY, strata.kind))
+    return replace(sums, strata=strata._replace(kind=kind, there=np.where(partly, 0, strata.there)))
 
 
 def _fewer_strata(sums: Sums) -> Sums:

@@ -13,7 +13,7 @@ from anabranch.operators.base import HistoryLog, Piece, Work
 from anabranch.operators.columns import Bound
 from anabranch.operators.history.equal import keys_of
 from anabranch.operators.history.slices import PastRows
-from anabranch.operators.window_program import kept_rows
+from anabranch.operators.windows.program import kept_rows
 
 _ROWS_OF_LOG = 1 << 14
 """The log is mapped: a few of its rows cost no more than their share."""
@@ -50,8 +50,8 @@ class PastReader:
     def piece(self, start: int, rows: int) -> Piece | None:
         if start >= self._log.first_logged_row():
             rows = min(rows, _ROWS_OF_LOG)
-        found = self._log.pieces(start, min(start + rows, self._end)) if start < self._end else []
-        return found[0] if found else None
+        pieces = self._log.pieces(start, min(start + rows, self._end)) if start < self._end else []
+        return pieces[0] if pieces else None
 
     def read(self, start: int, end: int, keep: float, since: int) -> PastRows:
         program = self._program

@@ -7,7 +7,7 @@ import functools
 from anabranch.archive.reducers import Age, Reducer, Seen, keep_of
 from anabranch.kernels.values import integers
 from anabranch.operators.base import HistoryLog
-from anabranch.operators.history.part_totals import Reading
+from anabranch.operators.history.part_totals import PartRead
 
 LEAST = 0.001
 """Of rows that are not read at all nothing could be said, so some always are."""
@@ -23,19 +23,19 @@ class HistoryReadings:
         self._reducer = reducer
         self.by = by
 
-    def between(self, start: int, end: int) -> list[Reading]:
+    def between(self, start: int, end: int) -> list[PartRead]:
         middle = min(max(start, self._live_from), end)
-        found = self._past(start, middle) if start < middle else []
-        return [*found, Reading(middle, end, 1.0)] if middle < end else found
+        reads = self._past(start, middle) if start < middle else []
+        return [*reads, PartRead(middle, end, 1.0)] if middle < end else reads
 
-    def _past(self, start: int, end: int) -> list[Reading]:
+    def _past(self, start: int, end: int) -> list[PartRead]:
         if not isinstance(self._reducer, Age):
-            return [Reading(start, end, max(self._keep, LEAST))]
+            return [PartRead(start, end, max(self._keep, LEAST))]
         pieces = self._log.pieces(start, end)
         seen = [Seen(piece.time_first, piece.time_last, newest=self._newest) for piece in pieces]
         return [
-            Reading(piece.first, piece.end, max(keep_of(self._reducer, each), LEAST))
-            for piece, each in zip(pieces, seen, strict=True)
+            PartRead(piece.first, piece.end, max(keep_of(self._reducer, was_seen), LEAST))
+            for piece, was_seen in zip(pieces, seen, strict=True)
         ]
 
     @functools.cached_property

@@ -105,15 +105,15 @@ class _Slice:
         """How many rows each live row meets."""
         if size > len(self._counts):
             self._counts = np.concatenate([self._counts, np.zeros(2 * size - len(self._counts), np.int64)])
-        found = np.zeros(len(live_codes), np.int64)
+        counts = np.zeros(len(live_codes), np.int64)
         count_recurring(
             self._counts, frozen(self.codes), frozen(self.times), self._state,
-            frozen(live_codes), frozen(live_times), self.ago, within, found,
+            frozen(live_codes), frozen(live_times), self.ago, within, counts,
         )  # fmt: skip
         self._begin += int(self._state[LOW])
         self._state[HIGH] -= self._state[LOW]
         self._state[LOW] = 0
-        return found
+        return counts
 
     def recode(self, known: NDArray[np.bool_], new: Ints) -> None:
         """Give rows other codes, and drop those of codes that are not known any more."""
@@ -143,17 +143,17 @@ class Slices:
 
     @property
     def nbytes(self) -> int:
-        return self._keys.nbytes + self._lots.nbytes + sum(each.nbytes for each in self._slices)
+        return self._keys.nbytes + self._lots.nbytes + sum(slice_.nbytes for slice_ in self._slices)
 
     @property
     def rows(self) -> int:
         """Rows of history that are here."""
-        return sum(len(each.times) for each in self._slices)
+        return sum(len(slice_.times) for slice_ in self._slices)
 
     def reduce_to(self, keep: float) -> None:
         """Drop the keys beyond a fraction; where more is wanted than is here, begin anew."""
         if keep > self.keep:
-            self._slices = [_Slice(each.ago) for each in self._slices]
+            self._slices = [_Slice(slice_.ago) for slice_ in self._slices]
             self._fresh()
         elif keep < self.keep:
             self._drop_codes(kept(self._lots, keep))
@@ -170,40 +170,40 @@ class Slices:
         low = 0
         while low < len(times):
             first, last = int(times[low]), int(times[-1])
-            known = min(self._read_on(each, first, last, past) + each.ago - self._within for each in self._slices)
+            known = min(self._read_on(slice_, first, last, past) + slice_.ago - self._within for slice_ in self._slices)
             high = int(np.searchsorted(times, known, side="right"))
             part = slice(low, high)
             codes = np.full(high - low, -1, np.int64)
             begin, count = int(places[low]), int(places[high] - places[low])
             codes[present[part]] = self._keys.find([key.slice(begin, count) for key in keys])
-            found = [each.count(codes, times[part], self._within, self._keys.size) for each in self._slices]
-            yield part, np.stack(found)
+            counts = [slice_.count(codes, times[part], self._within, self._keys.size) for slice_ in self._slices]
+            yield part, np.stack(counts)
             self.reached = int(times[high - 1])
             self._forget_codes()
             low = high
 
-    def _read_on(self, each: _Slice, first: int, last: int, past: Past) -> int:
+    def _read_on(self, slice_: _Slice, first: int, last: int, past: Past) -> int:
         """Take in the rows that live rows between two times may meet, or many of them; gives how far they are known."""
-        oldest, newest = first - each.ago - self._within, last - each.ago + self._within
+        oldest, newest = first - slice_.ago - self._within, last - slice_.ago + self._within
         most, rows = int(AHEAD / max(self.keep, 1e-3)), 0
-        if oldest > each.known_to:
-            piece = past.piece(each.next_row, most) if each.known_to != MIN_TIME else None
+        if oldest > slice_.known_to:
+            piece = past.piece(slice_.next_row, most) if slice_.known_to != MIN_TIME else None
             if piece is None or piece.time_last < oldest:
-                each.begin_at(past.row_at(oldest))
-        while each.known_to < newest and (rows < MOST_ROWS or each.known_to < first - each.ago + self._within):
-            piece = past.piece(each.next_row, most)
+                slice_.begin_at(past.row_at(oldest))
+        while slice_.known_to < newest and (rows < MOST_ROWS or slice_.known_to < first - slice_.ago + self._within):
+            piece = past.piece(slice_.next_row, most)
             if piece is None:
-                each.known_to = newest
+                slice_.known_to = newest
             elif piece.time_first > newest:
-                each.known_to = piece.time_first - 1
+                slice_.known_to = piece.time_first - 1
             else:
                 read = past.read(piece.first, piece.end, self.keep, oldest)
-                each.append(self._coded(read), read.times)
-                each.next_row = piece.end
+                slice_.append(self._coded(read), read.times)
+                slice_.next_row = piece.end
                 rows += len(read.times)
                 if len(read.times):
-                    each.known_to = max(each.known_to, int(read.times[-1]) - 1)
-        return each.known_to
+                    slice_.known_to = max(slice_.known_to, int(read.times[-1]) - 1)
+        return slice_.known_to
 
     def _coded(self, rows: PastRows) -> Ints:
         size = self._keys.size
@@ -219,14 +219,14 @@ class Slices:
         """Keys that no row of a slice has any more are let go once they are many."""
         if self._keys.size > 2 * self.rows + _SPARE_CODES:
             used = np.zeros(self._keys.size, np.bool_)
-            for each in self._slices:
-                used[each.codes] = True
+            for slice_ in self._slices:
+                used[slice_.codes] = True
             self._drop_codes(used)
 
     def _drop_codes(self, known: NDArray[np.bool_]) -> None:
         new = np.cumsum(known) - 1
-        for each in self._slices:
-            each.recode(known, new)
+        for slice_ in self._slices:
+            slice_.recode(known, new)
         self._keys = self._keys.only(np.flatnonzero(known))
         self._lots = self._lots[known] if len(self._lots) else self._lots
 

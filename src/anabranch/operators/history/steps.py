@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from anabranch.archive.estimation.packing import PACKED, packed, unpacked
 from anabranch.archive.estimation.sums import Sums
-from anabranch.operators.state import State
+from anabranch.operators.state import SavedState
 
 _ENDS_AT_ONCE = 4096
 
@@ -25,7 +25,7 @@ NO_PERIOD = -(1 << 62)
 """The period of steps that come before every other."""
 
 
-class Step(NamedTuple):
+class PeriodStep(NamedTuple):
     """Sums of rows of a period; what they are is the business of the totals that take them."""
 
     period: int
@@ -49,7 +49,7 @@ class Totals(Protocol):
         """Whether there is nothing to answer yet."""
         ...
 
-    def take(self, step: Step) -> None: ...
+    def take(self, step: PeriodStep) -> None: ...
 
     def answer(self, ends: list[int]) -> pa.Table:
         """The answer rows at several times, between which nothing came."""
@@ -62,19 +62,19 @@ class Tally(Protocol):
     @property
     def totals(self) -> Totals: ...
 
-    def steps(self, start: int, end: int, upto: int | None) -> Iterator[Step]:
+    def steps(self, start: int, end: int, upto: int | None) -> Iterator[PeriodStep]:
         """Steps of the rows start ≤ n < end, when time has reached `upto`; None: others go on with the next rows."""
         ...
 
-    def kept(self) -> list[Step]:
+    def kept(self) -> list[PeriodStep]:
         """The totals as steps."""
         ...
 
-    def state(self, start: int, steps: list[Step] | None) -> State:
+    def state(self, start: int, steps: list[PeriodStep] | None) -> SavedState:
         """What is kept of a task that began with row `start`; `steps` are all it made, if it began with nothing."""
         ...
 
-    def take_up(self, states: list[State]) -> None:
+    def take_up(self, states: list[SavedState]) -> None:
         """Go on with what was kept, by however many tasks."""
         ...
 
@@ -106,7 +106,7 @@ class Asked:
             yield [self.last]
 
 
-def answered(totals: Totals, steps: Iterable[Step], asked: Asked) -> Iterator[pa.Table]:
+def answered(totals: Totals, steps: Iterable[PeriodStep], asked: Asked) -> Iterator[pa.Table]:
     """Take steps in order, and answer at each time that is asked for once all steps before it are taken."""
     after = asked.after
     for step in steps:
@@ -128,7 +128,7 @@ def heading(about: dict[str, Any], source: pa.Schema) -> list[pa.RecordBatch]:
     return batches
 
 
-def sent(step: Step) -> list[pa.RecordBatch]:
+def sent(step: PeriodStep) -> list[pa.RecordBatch]:
     """A step as it is carried to the driver."""
     batches: list[pa.RecordBatch] = packed([(f"{step.period} {step.kind}", step.table)]).to_batches()
     return batches
@@ -138,10 +138,10 @@ def is_sent(answers: pa.Table) -> bool:
     return bool(answers.schema == PACKED)
 
 
-def received(answers: pa.Table) -> tuple[dict[str, Any], pa.Schema, Iterator[Step]]:
+def received(answers: pa.Table) -> tuple[dict[str, Any], pa.Schema, Iterator[PeriodStep]]:
     """What was sent: what it is about, the columns of the stream, and the steps."""
     parts = unpacked(answers)
     about: dict[str, Any] = json.loads(next(parts)[1].column(0)[0].as_py())
     source = next(parts)[1].schema
     named = ((name.partition(" "), table) for name, table in parts)
-    return about, source, (Step(int(period), kind, table) for (period, _, kind), table in named)
+    return about, source, (PeriodStep(int(period), kind, table) for (period, _, kind), table in named)

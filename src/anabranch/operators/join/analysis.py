@@ -13,7 +13,7 @@ from sqlglot import exp
 from anabranch.expressions.reading import amount, read
 from anabranch.expressions.types import FLOAT, widest
 from anabranch.operators.columns import bind
-from anabranch.operators.join.conditions import Band, Comparison, Conditions, Equality, KeyKind, Side, Test
+from anabranch.operators.join.conditions import Band, Comparison, Conditions, Equality, KeyKind, SourceExpression, Test
 
 
 def analyse(conditions: Sequence[str], schema: pa.Schema, source_of: Mapping[str, int]) -> Conditions:
@@ -66,44 +66,44 @@ class _Analysis:
             return
         self._comparisons.append((low, high))
 
-    def _side(self, node: exp.Expr) -> Side | None:
+    def _side(self, node: exp.Expr) -> SourceExpression | None:
         """The expression, if it is over one source."""
         value = bind(_bare(node).sql(dialect="spark"), self._schema)
         sources = {self._source_of[name] for name in value.columns}
-        return Side(sources.pop(), value) if len(sources) == 1 else None
+        return SourceExpression(sources.pop(), value) if len(sources) == 1 else None
 
-    def _pair(self, left: exp.Expr, right: exp.Expr) -> tuple[Side, Side] | None:
-        one, other = self._side(left), self._side(right)
-        return (one, other) if one and other and one.source != other.source else None
+    def _pair(self, left: exp.Expr, right: exp.Expr) -> tuple[SourceExpression, SourceExpression] | None:
+        first, second = self._side(left), self._side(right)
+        return (first, second) if first and second and first.source != second.source else None
 
     def _add_implied(self) -> None:
         """A = b and b = c give a = c, so that a and c can be joined before b comes in."""
-        groups: list[dict[tuple[int, str], Side]] = []
-        for each in self._equalities:
-            if each.kind in ("floats", "numbers"):  # equal as numbers of different types: not passed on
+        groups: list[dict[tuple[int, str], SourceExpression]] = []
+        for equality in self._equalities:
+            if equality.kind in ("floats", "numbers"):  # equal as numbers of different types: not passed on
                 continue
-            names = {(side.source, side.value.sql): side for side in each.sides}
+            names = {(side.source, side.value.sql): side for side in equality.sides}
             touched = [group for group in groups if group.keys() & names.keys()]
             groups = [group for group in groups if not group.keys() & names.keys()]
             groups.append({key: side for group in [*touched, names] for key, side in group.items()})
-        known = {frozenset((s.source, s.value.sql) for s in each.sides) for each in self._equalities}
+        known = {frozenset((s.source, s.value.sql) for s in equality.sides) for equality in self._equalities}
         for group in groups:
             sides = sorted(group.items())
             for at, (key, one) in enumerate(sides):
-                for other_key, other in sides[at + 1 :]:
-                    kind = _kind(one.value.type, other.value.type)
+                for other_key, side_after in sides[at + 1 :]:
+                    kind = _kind(one.value.type, side_after.value.type)
                     new = key[0] != other_key[0] and frozenset((key, other_key)) not in known
-                    if new and kind is not None and one.value.type == other.value.type:
-                        self._equalities.append(Equality((one, other), kind, None))
+                    if new and kind is not None and one.value.type == side_after.value.type:
+                        self._equalities.append(Equality((one, side_after), kind, None))
 
     def _add_bands(self) -> None:
         """Comparisons of two values, shifted by constants, that together bound their difference on both sides."""
         most: dict[tuple[str, str], float] = {}
         nodes: dict[str, exp.Expr] = {}
         for low, high in self._comparisons:
-            (one, low_shift), (other, high_shift) = _unshifted(low), _unshifted(high)
-            key = (one.sql(dialect="spark"), other.sql(dialect="spark"))
-            nodes |= {key[0]: one, key[1]: other}
+            (low_side, low_shift), (high_side, high_shift) = _unshifted(low), _unshifted(high)
+            key = (low_side.sql(dialect="spark"), high_side.sql(dialect="spark"))
+            nodes |= {key[0]: low_side, key[1]: high_side}
             most[key] = min(most.get(key, float("inf")), high_shift - low_shift)
         for (one_sql, other_sql), above in most.items():
             below = most.get((other_sql, one_sql))
@@ -151,34 +151,34 @@ def _is_number(type_: pa.DataType) -> bool:
     return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_))
 
 
-def _numeric(sides: tuple[Side, Side]) -> bool:
+def _numeric(sides: tuple[SourceExpression, SourceExpression]) -> bool:
     """Whether both are numbers that keep their distance as doubles."""
-    one, other = (side.value.type for side in sides)
-    return _is_number(one) and _is_number(other) and not _rounds(one, other)
+    first, second = (side.value.type for side in sides)
+    return _is_number(first) and _is_number(second) and not _rounds(first, second)
 
 
-def _rounds(one: pa.DataType, other: pa.DataType) -> bool:
+def _rounds(first: pa.DataType, second: pa.DataType) -> bool:
     """Whether digits are lost where two DECIMALs are compared, so that unequal ones may be equal."""
-    scales = [type_.scale if pa.types.is_decimal(type_) else 0 for type_ in (one, other)]
-    shared = widest(one, other)
+    scales = [type_.scale if pa.types.is_decimal(type_) else 0 for type_ in (first, second)]
+    shared = widest(first, second)
     return bool(pa.types.is_decimal(shared) and shared.scale < max(scales))
 
 
-def _ordered(sides: tuple[Side, Side]) -> bool:
+def _ordered(sides: tuple[SourceExpression, SourceExpression]) -> bool:
     """Whether both can be turned into doubles that keep their order."""
-    one, other = (side.value.type for side in sides)
-    return _numeric(sides) or (one == other and (pa.types.is_timestamp(one) or pa.types.is_date32(one)))
+    first, second = (side.value.type for side in sides)
+    return _numeric(sides) or (first == second and (pa.types.is_timestamp(first) or pa.types.is_date32(first)))
 
 
-def _kind(one: pa.DataType, other: pa.DataType) -> KeyKind | None:
+def _kind(first: pa.DataType, second: pa.DataType) -> KeyKind | None:
     """As what two types are compared for equality; None if only the expression itself can say."""
-    if pa.types.is_integer(one) and pa.types.is_integer(other):
+    if pa.types.is_integer(first) and pa.types.is_integer(second):
         return "integers"
-    if one == other:
-        whole = pa.types.is_boolean(one) or pa.types.is_date32(one) or pa.types.is_timestamp(one)
-        return "integers" if whole else None if pa.types.is_nested(one) or pa.types.is_null(one) else "values"
-    if _is_number(one) and _is_number(other):
-        return None if _rounds(one, other) else "floats" if widest(one, other).equals(FLOAT) else "numbers"
-    if all(pa.types.is_timestamp(each) or pa.types.is_date32(each) for each in (one, other)):
+    if first == second:
+        whole = pa.types.is_boolean(first) or pa.types.is_date32(first) or pa.types.is_timestamp(first)
+        return "integers" if whole else None if pa.types.is_nested(first) or pa.types.is_null(first) else "values"
+    if _is_number(first) and _is_number(second):
+        return None if _rounds(first, second) else "floats" if widest(first, second).equals(FLOAT) else "numbers"
+    if all(pa.types.is_timestamp(type_) or pa.types.is_date32(type_) for type_ in (first, second)):
         return "times"
     return None

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from anabranch.kernels.values import Column, float_order, from_float_order, frozen, integers, valid
 from anabranch.operators.join.conditions import Band, Equality
 from anabranch.operators.join.keys import cells_of, doubles, is_single
-from anabranch.operators.join.partials import Partials
+from anabranch.operators.join.partials import PartialResults
 from anabranch.operators.join.rows import SourceRows
 from anabranch.operators.join.steps import HashStep, Ints, Pairs, ScanStep, other_side, side_of
-from anabranch.windows.chain_index import ChainIndex, Entries, Probes
+from anabranch.windows.index.chains import ChainEntries, ChainIndex, Probes
 
 _MOST_CELLS = 128
 """Cells side by side are in different buckets of an index; this many surely are."""
@@ -41,10 +41,10 @@ class BandStep(HashStep):
         below, above = (band.below, band.above) if own is band.sides[0] else (band.above, band.below)
         types = (own.value.type, other.value.type)
         self._single = is_single(types)
-        self._whole = all(pa.types.is_integer(each) for each in types)
+        self._whole = all(pa.types.is_integer(type_) for type_ in types)
         if self._whole:
             below, above = math.ceil(below), math.ceil(above)
-            bits = min(each.bit_width for each in types)
+            bits = min(type_.bit_width for type_ in types)
             self._far = max((1 << (bits - 2)) - int(max(abs(below), abs(above))), 0)
         self._below, self._above = below, above
         self._width = max(below + above, 1) if self._whole else below + above or 1.0
@@ -79,14 +79,14 @@ class BandStep(HashStep):
     def _is_far(self, values: Ints) -> bool:
         return len(values) > 0 and (int(values.max()) > self._far or int(values.min()) < -self._far)
 
-    def _candidates(self, partials: Partials, low: Ints, high: Ints) -> Iterator[Pairs]:
+    def _candidates(self, partials: PartialResults, low: Ints, high: Ints) -> Iterator[Pairs]:
         least, most, far = self._asked_range(partials.value(self._other_side, self._sources))
         if far or (len(least) and int((self._cells(most) - self._cells(least)).max()) >= _MOST_CELLS):
             yield from ScanStep(self.source, self._sources, self._memory).candidates(partials, low, high)
         else:
             yield from super()._candidates(partials, low, high)
 
-    def _asked(self, partials: Partials, low: Ints, high: Ints) -> tuple[Ints | None, Probes]:
+    def _asked(self, partials: PartialResults, low: Ints, high: Ints) -> tuple[Ints | None, Probes]:
         column = partials.value(self._other_side, self._sources)
         least, most, _ = self._asked_range(column)
         first, last = self._cells(least), self._cells(most)
@@ -95,9 +95,9 @@ class BandStep(HashStep):
         places = np.repeat(np.arange(len(first)), counts)
         within = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
         columns = (first[places] + within, least[places], most[places], low[places], high[places])
-        return places, Probes.of(*(frozen(each) for each in columns))
+        return places, Probes.of(*(frozen(column) for column in columns))
 
-    def _entries(self, low: int, high: int) -> Entries:
+    def _entries(self, low: int, high: int) -> ChainEntries:
         kept = self._own.partners(low, max(low, high), self._columns)
         column = self._own_side.value.evaluate(kept.table)
         keys = integers(column) if self._whole else float_order(pa.array(doubles(column, single=self._single)))
@@ -105,4 +105,4 @@ class BandStep(HashStep):
             self._index.odd = True
         present = valid(column)
         keys = keys[present]
-        return Entries(frozen(self._cells(keys)), frozen(keys), frozen(kept.rows[present]))
+        return ChainEntries(frozen(self._cells(keys)), frozen(keys), frozen(kept.rows[present]))

@@ -16,7 +16,7 @@ KeyKind = Literal["integers", "floats", "numbers", "times", "values"]
 
 
 @dataclass(frozen=True)
-class Side:
+class SourceExpression:
     """An expression over the columns of one source."""
 
     source: int
@@ -27,7 +27,7 @@ class Side:
 class Equality:
     """Two sides that must be equal, and as what they are compared."""
 
-    sides: tuple[Side, Side]
+    sides: tuple[SourceExpression, SourceExpression]
     kind: KeyKind
     test: int | None
     """The test it stands for; None if it follows from other equalities."""
@@ -37,7 +37,7 @@ class Equality:
 class Band:
     """sides[0] must lie between sides[1] − below and sides[1] + above."""
 
-    sides: tuple[Side, Side]
+    sides: tuple[SourceExpression, SourceExpression]
     below: float
     above: float
 
@@ -46,7 +46,7 @@ class Band:
 class Comparison:
     """sides[0] must not be above sides[1]."""
 
-    sides: tuple[Side, Side]
+    sides: tuple[SourceExpression, SourceExpression]
 
 
 @dataclass(frozen=True)

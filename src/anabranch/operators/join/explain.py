@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anabranch.operators.join.order import order_of
-from anabranch.operators.window_explain import measure
+from anabranch.operators.windows.explain import measure
 
 if TYPE_CHECKING:
+    from anabranch.operators.join.operator import WindowJoin
     from anabranch.operators.join.program import JoinProgram
-    from anabranch.operators.window_join import WindowJoin
 
 
 def explain_join(join: WindowJoin, program: JoinProgram | None, most: list[list[int]]) -> dict[str, Any]:

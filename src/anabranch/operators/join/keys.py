@@ -30,8 +30,8 @@ def equality_keys(values: Sequence[tuple[Column, KeyKind]], length: int) -> tupl
     if len(values) == 1 and values[0][1] == "integers":
         return integers(values[0][0]), present
     prepared = [_comparable(column, kind) for column, kind in values]
-    found = hashes(prepared[0]) if len(prepared) == 1 else hashes_of_rows(prepared, length)
-    return frozen(found.view(np.int64)), present
+    keys = hashes(prepared[0]) if len(prepared) == 1 else hashes_of_rows(prepared, length)
+    return frozen(keys.view(np.int64)), present
 
 
 def _comparable(column: Column, kind: KeyKind) -> Column:
@@ -53,8 +53,8 @@ def doubles(column: Column, *, single: bool = False) -> NDArray[np.float64]:
 
 def is_single(types: Sequence[pa.DataType]) -> bool:
     """Whether Spark computes with such numbers in FLOAT."""
-    wide = (pa.types.is_float64(each) or pa.types.is_decimal(each) for each in types)
-    return any(pa.types.is_float32(each) for each in types) and not any(wide)
+    wide = (pa.types.is_float64(type_) or pa.types.is_decimal(type_) for type_ in types)
+    return any(pa.types.is_float32(type_) for type_ in types) and not any(wide)
 
 
 def _single(column: Column) -> Column:
@@ -75,6 +75,6 @@ def _double(column: Column) -> Column:
 def cells_of(values: NDArray[np.float64], width: float) -> Ints:
     """The numbers of the cells of a given width that values lie in; NaN has a cell of its own."""
     with np.errstate(invalid="ignore", over="ignore"):
-        found = np.floor(values / width)
-        numbers = np.clip(found, -_FAR, _FAR - 1024).astype(np.int64)
+        cells = np.floor(values / width)
+        numbers = np.clip(cells, -_FAR, _FAR - 1024).astype(np.int64)
     return np.where(np.isnan(values), NAN_CELL, numbers)

@@ -56,10 +56,10 @@ class JoinOrder:
 
     def learn(self, driver: int, counts: Mapping[int, tuple[int, int]]) -> None:
         """Take in how many partial results asked for a source, and how many candidates they found, since the begin."""
-        for source, (asked, found) in counts.items():
+        for source, (asked, matches) in counts.items():
             before = self._counted.get((driver, source), (0, 0))
-            probes, pairs = asked - before[0], found - before[1]
-            self._counted[driver, source] = (asked, found)
+            probes, pairs = asked - before[0], matches - before[1]
+            self._counted[driver, source] = (asked, matches)
             if probes > 0:
                 old = self._measured.get((driver, source), pairs / probes)
                 self._measured[driver, source] = old * _FORGET + pairs / probes * (1 - _FORGET)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from anabranch.kernels.values import Column, frozen
 from anabranch.operators.columns import Bound
-from anabranch.operators.join.conditions import Side
+from anabranch.operators.join.conditions import SourceExpression
 from anabranch.operators.join.rows import Kept, SourceRows
 
 Ints = NDArray[np.int64]
@@ -32,7 +32,7 @@ class Drivers:
 
 
 @dataclass(frozen=True)
-class Partials:
+class PartialResults:
     """Rows of each placed source, their times, and which of the drivers each began with."""
 
     drivers: Drivers
@@ -42,14 +42,14 @@ class Partials:
     """None: all drivers, in order."""
 
     @staticmethod
-    def of(drivers: Drivers) -> Partials:
+    def of(drivers: Drivers) -> PartialResults:
         kept = drivers.kept
-        return Partials(drivers, {drivers.source: kept.rows}, {drivers.source: kept.times})
+        return PartialResults(drivers, {drivers.source: kept.rows}, {drivers.source: kept.times})
 
     def __len__(self) -> int:
         return len(self.rows[self.drivers.source])
 
-    def value(self, side: Side, sources: Sequence[SourceRows]) -> Column:
+    def value(self, side: SourceExpression, sources: Sequence[SourceRows]) -> Column:
         """An expression over the rows of one placed source."""
         if side.source != self.drivers.source:
             return sources[side.source].values(side.value, self.rows[side.source])
@@ -63,23 +63,23 @@ class Partials:
             return column if self.places is None else column.take(pa.array(self.places))
         return sources[source].take([name], self.rows[source])[0]
 
-    def extended(self, probes: Ints, source: int, rows: Ints, times: Ints) -> Partials:
+    def extended(self, probes: Ints, source: int, rows: Ints, times: Ints) -> PartialResults:
         """Those at `probes`, each with one more row."""
         places = probes if self.places is None else self.places[probes]
-        return Partials(
+        return PartialResults(
             self.drivers,
-            {**{each: frozen(old[probes]) for each, old in self.rows.items()}, source: rows},
-            {**{each: frozen(old[probes]) for each, old in self.times.items()}, source: times},
+            {**{placed: frozen(old[probes]) for placed, old in self.rows.items()}, source: rows},
+            {**{placed: frozen(old[probes]) for placed, old in self.times.items()}, source: times},
             places,
         )
 
-    def where(self, mask: NDArray[np.bool_]) -> Partials:
+    def where(self, mask: NDArray[np.bool_]) -> PartialResults:
         if mask.all():
             return self
         places = np.flatnonzero(mask) if self.places is None else self.places[mask]
-        return Partials(
+        return PartialResults(
             self.drivers,
-            {each: frozen(old[mask]) for each, old in self.rows.items()},
-            {each: frozen(old[mask]) for each, old in self.times.items()},
+            {placed: frozen(old[mask]) for placed, old in self.rows.items()},
+            {placed: frozen(old[mask]) for placed, old in self.times.items()},
             places,
         )

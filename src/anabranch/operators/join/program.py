@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from anabranch.operators.columns import Bound, bind
-from anabranch.operators.join.conditions import Band, Comparison, Conditions, Equality, Side
+from anabranch.operators.join.conditions import Band, Comparison, Conditions, Equality, SourceExpression
 from anabranch.operators.join.rows import named
 from anabranch.operators.join.windows import Window, latest
 from anabranch.schema import TIME_TYPE
@@ -40,28 +40,29 @@ class JoinProgram:
     def finders(self, source: int, placed: Sequence[int]) -> tuple[list[Equality], list[Band], list[Comparison]]:
         """What binds a source to those that are placed."""
 
-        def binds(sides: tuple[Side, Side]) -> bool:
-            one, other = sides[0].source, sides[1].source
-            return (one == source and other in placed) or (other == source and one in placed)
+        def binds(sides: tuple[SourceExpression, SourceExpression]) -> bool:
+            first, second = sides[0].source, sides[1].source
+            return (first == source and second in placed) or (second == source and first in placed)
 
-        found = self.conditions
+        conditions = self.conditions
         return (
-            _one_each([each for each in found.equalities if binds(each.sides)], source, placed),
-            [each for each in found.bands if binds(each.sides)],
-            [each for each in found.comparisons if binds(each.sides)],
+            _one_each([equality for equality in conditions.equalities if binds(equality.sides)], source, placed),
+            [band for band in conditions.bands if binds(band.sides)],
+            [comparison for comparison in conditions.comparisons if binds(comparison.sides)],
         )
 
-    def shared_key(self) -> tuple[Side, ...] | None:
+    def shared_key(self) -> tuple[SourceExpression, ...] | None:
         """A side of every source that all must have equal, by which the work can be shared out."""
-        for first in {side.value.sql: side for each in self.conditions.equalities for side in each.sides}.values():
+        every_side = [side for equality in self.conditions.equalities for side in equality.sides]
+        for first in {side.value.sql: side for side in every_side}.values():
             if first.source != 0:
                 continue
             sides = {0: first}
-            for each in self.conditions.equalities:
-                same_type = each.sides[0].value.type == each.sides[1].value.type
-                for one, other in (each.sides, each.sides[::-1]):
+            for equality in self.conditions.equalities:
+                same_type = equality.sides[0].value.type == equality.sides[1].value.type
+                for one, opposite in (equality.sides, equality.sides[::-1]):
                     if one.source == 0 and one.value.sql == first.value.sql and same_type:
-                        sides.setdefault(other.source, other)
+                        sides.setdefault(opposite.source, opposite)
             if len(sides) == self.count:
                 return tuple(sides[i] for i in range(self.count))
         return None
@@ -70,12 +71,12 @@ class JoinProgram:
 def _one_each(equalities: list[Equality], source: int, placed: Sequence[int]) -> list[Equality]:
     """For each of the source's own values one equality, with the source that was placed first."""
     best: dict[str, tuple[int, Equality]] = {}
-    for each in equalities:
-        own, other = each.sides if each.sides[0].source == source else each.sides[::-1]
+    for equality in equalities:
+        own, other = equality.sides if equality.sides[0].source == source else equality.sides[::-1]
         rank = placed.index(other.source)
         if own.value.sql not in best or rank < best[own.value.sql][0]:
-            best[own.value.sql] = (rank, each)
-    return [each for _, each in best.values()]
+            best[own.value.sql] = (rank, equality)
+    return [equality for _, equality in best.values()]
 
 
 def bind_join(

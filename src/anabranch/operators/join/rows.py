@@ -15,7 +15,7 @@ from anabranch.kernels.hashing import hashes_of_rows
 from anabranch.kernels.values import Column, frozen, integers
 from anabranch.operators.base import LogReader, Work
 from anabranch.operators.columns import Bound
-from anabranch.operators.window_program import kept_rows
+from anabranch.operators.windows.program import kept_rows
 
 Ints = NDArray[np.int64]
 
@@ -34,7 +34,7 @@ class Kept(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Share:
+class KeyShare:
     """The part of a task: rows by the hash of a key that all sources share."""
 
     part: int = 0
@@ -62,7 +62,7 @@ class SourceRows:
         reader: LogReader,
         where: Bound | None,
         work: Work,
-        share: Share | None = None,
+        share: KeyShare | None = None,
         key: Bound | None = None,
     ) -> None:
         self.alias = alias
@@ -143,15 +143,15 @@ class SourceRows:
 
     def first_at(self, times: Ints, shift: int, end: int) -> Ints:
         """For each time + shift the first row below `end` that is not older, else `end`."""
-        found = np.empty(len(times), np.int64)
+        firsts = np.empty(len(times), np.int64)
         if len(times) == 0:
-            return found
+            return firsts
         low = self._reader.row_at_time(int(times.min()) + shift, end)
         high = self._reader.row_at_time(int(times.max()) + shift, end)
         ordered = integers(self._reader.read(low, high, [self._reader.time_column]).column(0))
-        first_at_least(ordered, frozen(times), shift, found)
-        found += low
-        return found
+        first_at_least(ordered, frozen(times), shift, firsts)
+        firsts += low
+        return firsts
 
     def row_at(self, time: int, end: int) -> int:
         return self._reader.row_at_time(time, end)

@@ -24,13 +24,13 @@ from anabranch.kernels.values import Column, frozen
 from anabranch.operators.base import Inputs
 from anabranch.operators.join.bands import BandStep
 from anabranch.operators.join.order import JoinOrder
-from anabranch.operators.join.partials import Drivers, Partials
+from anabranch.operators.join.partials import Drivers, PartialResults
 from anabranch.operators.join.program import JoinProgram
-from anabranch.operators.join.rows import Kept, Share, SourceRows
-from anabranch.operators.join.shedding import Policy, Shedding
-from anabranch.operators.join.steps import HashStep, ScanStep, SortedStep, Step
+from anabranch.operators.join.rows import Kept, KeyShare, SourceRows
+from anabranch.operators.join.shedding import Policy, Shedder
+from anabranch.operators.join.steps import HashStep, JoinStep, ScanStep, SortedStep
 from anabranch.operators.join.windows import FOREVER
-from anabranch.operators.window_program import kept_rows
+from anabranch.operators.windows.program import kept_rows
 
 Ints = NDArray[np.int64]
 
@@ -80,7 +80,7 @@ class JoinRun:
         program: JoinProgram,
         inputs: Inputs,
         reach: Reach,
-        share: Share,
+        share: KeyShare,
         order: JoinOrder,
         policy: Policy | None = None,
     ) -> None:
@@ -97,17 +97,17 @@ class JoinRun:
                 zip(program.aliases, program.streams, program.filters, strict=True)
             )
         ]
-        self._shedding = None if policy is None else Shedding(policy, program, self.sources, reach.end)
-        self._steps: dict[tuple[int, int, str], Step] = {}
+        self._shedding = None if policy is None else Shedder(policy, program, self.sources, reach.end)
+        self._steps: dict[tuple[int, int, str], JoinStep] = {}
         self._work = inputs.work
 
     def results(self) -> Iterator[Results]:
         """All results, in order of their times and then of their rows."""
         waiting: list[Results] = []
         for until, slices in self._slices():
-            found = [each for one in slices for each in self._found(*one)]
-            self._order.resize(sum(high - low for _, low, high in slices), sum(len(each) for each in found))
-            waiting += found
+            parts = [part for piece in slices for part in self._found(*piece)]
+            self._order.resize(sum(high - low for _, low, high in slices), sum(len(part) for part in parts))
+            waiting += parts
             together = _joined(waiting, self._program.count)
             ready = together.times < until
             if not ready.all():
@@ -126,11 +126,11 @@ class JoinRun:
         In slices of time; each slice has the drivers of both sources.
         """
         for _, slices in self._slices():
-            yield [self._counts(*each) for each in slices]
+            yield [self._counts(*piece) for piece in slices]
 
     def _counts(self, driver: int, low: int, high: int) -> tuple[int, Kept, Ints]:
         source, drivers = 1 - driver, self._new_rows(driver, low, high)
-        partials = Partials.of(drivers)
+        partials = PartialResults.of(drivers)
         window = self._window(partials, source)
         step, _ = self._step(driver, source, [driver], *window)
         assert isinstance(step, HashStep)
@@ -208,7 +208,7 @@ class JoinRun:
     def _new_rows(self, driver: int, low: int, high: int) -> Drivers:
         """Drivers, with the columns that conditions ask of them."""
         conditions = self._program.conditions
-        sides = [side for each in conditions.equalities for side in each.sides if side.source == driver]
+        sides = [side for equality in conditions.equalities for side in equality.sides if side.source == driver]
         names = [name for side in sides for name in side.value.columns]
         names += [name for test in conditions.tests for name in test.value.columns]
         own = dict.fromkeys(name for name in names if self._program.source_of[name] == driver)
@@ -217,17 +217,17 @@ class JoinRun:
     def _found(self, driver: int, low: int, high: int) -> list[Results]:
         order = self._order.of(driver)
         drivers = self._new_rows(driver, low, high)
-        found = []
-        for partials in self._extend(Partials.of(drivers), order):
+        parts = []
+        for partials in self._extend(PartialResults.of(drivers), order):
             times = np.maximum.reduce([partials.times[i] for i in range(self._program.count)])
             completeness = None if self._shedding is None else self._shedding.completeness(partials)
             results = Results([partials.rows[i] for i in range(self._program.count)], times, completeness)
             wanted = (times >= self._reach.since) & (times < self._reach.until)
-            found.append(results if wanted.all() else _where(results, wanted))
+            parts.append(results if wanted.all() else _where(results, wanted))
         self._order.learn(driver, {s.source: (s.asked, s.found) for (d, *_), s in self._steps.items() if d == driver})
-        return [each for each in found if len(each)]
+        return [part for part in parts if len(part)]
 
-    def _extend(self, partials: Partials, order: Sequence[int]) -> Iterator[Partials]:
+    def _extend(self, partials: PartialResults, order: Sequence[int]) -> Iterator[PartialResults]:
         """Partial results with a row of each source in `order`."""
         if not order:
             yield partials
@@ -242,7 +242,7 @@ class JoinRun:
             longer = self._tested(longer, source, placed, tested)
             yield from self._extend(longer, order[1:])
 
-    def _window(self, partials: Partials, source: int) -> tuple[Ints, Ints]:
+    def _window(self, partials: PartialResults, source: int) -> tuple[Ints, Ints]:
         """Between which rows of the source the window of each partial result lies."""
         driver, most = partials.drivers.source, self._program.most
         own, limit = self.sources[source], self._limit(driver, source)
@@ -261,17 +261,17 @@ class JoinRun:
             low = np.maximum(low, own.first_at(frozen(before), 1, limit) - self._shedding.rows_kept)
         return frozen(low), frozen(high)
 
-    def _step(self, driver: int, source: int, placed: list[int], low: Ints, high: Ints) -> tuple[Step, int | None]:
+    def _step(self, driver: int, source: int, placed: list[int], low: Ints, high: Ints) -> tuple[JoinStep, int | None]:
         """How candidates are found, and the test that needs not be made any more."""
         equalities, bands, comparisons = self._program.finders(source, placed)
-        make: tuple[str, type[Step], tuple[object, ...]]
+        make: tuple[str, type[JoinStep], tuple[object, ...]]
         tested = None
         if equalities:
-            make = (repr([each.sides for each in equalities]), HashStep, (equalities,))
+            make = (repr([equality.sides for equality in equalities]), HashStep, (equalities,))
             exact = len(equalities) == 1 and equalities[0].kind == "integers"
             tested = equalities[0].test if exact else None
         elif bands:
-            make = (repr(bands[0]), BandStep, (min(bands, key=lambda each: each.below + each.above),))
+            make = (repr(bands[0]), BandStep, (min(bands, key=lambda band: band.below + band.above),))
         elif comparisons and len(low) and float((high - low).mean()) >= _WIDE:
             make = (repr(comparisons[0]), SortedStep, (comparisons[0],))
         else:
@@ -284,7 +284,7 @@ class JoinRun:
                 step.number = alike.count(step.rows_by)
         return self._steps[key], tested
 
-    def _tested(self, partials: Partials, source: int, placed: list[int], tested: int | None) -> Partials:
+    def _tested(self, partials: PartialResults, source: int, placed: list[int], tested: int | None) -> PartialResults:
         """Those that pass every condition that can be tested now that the source is placed."""
         if self._program.rows is not None:
             partials = partials.where(self._within_rows(partials, source, placed))
@@ -303,17 +303,17 @@ class JoinRun:
             partials = partials.where(kept_rows(test.value, pa.Table.from_arrays(columns, names=list(names))))
         return partials
 
-    def _within_rows(self, partials: Partials, source: int, placed: list[int]) -> NDArray[np.bool_]:
+    def _within_rows(self, partials: PartialResults, source: int, placed: list[int]) -> NDArray[np.bool_]:
         """Of two rows the later one must see the earlier among the last rows of its source."""
         within = np.ones(len(partials), np.bool_)
         assert self._program.rows is not None
         for other in placed:
             if other == partials.drivers.source:
                 continue
-            one, two = min(source, other), max(source, other)
+            low, two = min(source, other), max(source, other)
             # The row of `two` is the later one if it is not older: at the same time the first source comes first.
-            two_later = partials.times[two] >= partials.times[one]
-            for late, early, mask in ((two, one, two_later), (one, two, ~two_later)):
+            two_later = partials.times[two] >= partials.times[low]
+            for late, early, mask in ((two, low, two_later), (low, two, ~two_later)):
                 if mask.any():
                     shift = 1 if early < late else 0
                     place = self.sources[early].first_at(
@@ -326,15 +326,15 @@ class JoinRun:
 # -- results in order ----------------------------------------------------------------------------------
 
 
-def _joined(found: Sequence[Results], count: int) -> Results:
-    if len(found) == 1:
-        return found[0]
+def _joined(parts: Sequence[Results], count: int) -> Results:
+    if len(parts) == 1:
+        return parts[0]
     none = np.zeros(0, np.int64)
     return Results(
-        [np.concatenate([none, *(each.rows[i] for each in found)]) for i in range(count)],
-        np.concatenate([none, *(each.times for each in found)]),
-        np.concatenate([each.completeness for each in found if each.completeness is not None])
-        if any(each.completeness is not None for each in found)
+        [np.concatenate([none, *(part.rows[i] for part in parts)]) for i in range(count)],
+        np.concatenate([none, *(part.times for part in parts)]),
+        np.concatenate([part.completeness for part in parts if part.completeness is not None])
+        if any(part.completeness is not None for part in parts)
         else None,
     )
 

@@ -24,10 +24,10 @@ from anabranch.errors import QueryError
 from anabranch.kernels.hashing import hashes, hashes_of_rows
 from anabranch.kernels.values import frozen
 from anabranch.operators.columns import Bound
-from anabranch.operators.join.partials import Partials
+from anabranch.operators.join.partials import PartialResults
 from anabranch.operators.join.program import JoinProgram
 from anabranch.operators.join.rows import SourceRows
-from anabranch.windows.chain_index import BYTES_PER_ROW
+from anabranch.windows.index.chains import BYTES_PER_ROW
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -43,7 +43,7 @@ class Policy:
     shed: Literal["random", "oldest", "matches"]
 
 
-class Shedding:
+class Shedder:
     """A policy at work on the sources of a join."""
 
     def __init__(self, policy: Policy, program: JoinProgram, sources: Sequence[SourceRows], end: list[int]) -> None:
@@ -65,19 +65,19 @@ class Shedding:
                 source.shed = share
         self._end = end
 
-    def completeness(self, partials: Partials) -> Floats:
+    def completeness(self, partials: PartialResults) -> Floats:
         """The share of results that are found: all rows but the last one must have been kept."""
-        found = np.ones(len(partials))
+        complete = np.ones(len(partials))
         for i, rows in partials.rows.items():
             if i != partials.drivers.source:
-                found *= self._shares[i].completeness(rows, partials.times[i])
-        return found
+                complete *= self._shares[i].completeness(rows, partials.times[i])
+        return complete
 
 
 class _SourceShare:
     """Which rows of one source are kept."""
 
-    def __init__(self, whole: Shedding, source: int, span: int, end: int) -> None:
+    def __init__(self, whole: Shedder, source: int, span: int, end: int) -> None:
         self._whole = whole
         self._source = source
         self._span = span
@@ -125,17 +125,17 @@ class _SourceShare:
         """The share of matches that the kept rows have."""
         if not self._by_matches:
             return self._fitting(rows, times)
-        found = np.ones(len(rows))
+        complete = np.ones(len(rows))
         for plan, here in self._plans(times):
-            found[here] = plan.completeness * self._fitting(rows[here], times[here], plan.share)
-        return found
+            complete[here] = plan.completeness * self._fitting(rows[here], times[here], plan.share)
+        return complete
 
     def _fitting(self, rows: Ints, times: Ints, share: float = 1.0) -> Floats:
         """How much of what a plan keeps, which is a share of all rows, there is room for in the window of each row."""
         first = self._whole._sources[self._source].first_at(frozen(times), -self._span, self._end)
         planned = np.maximum(rows - first + 1, 1) * share
-        found: Floats = np.minimum(1.0, self._whole.rows_kept / np.maximum(planned, 1e-9))
-        return found
+        fitting: Floats = np.minimum(1.0, self._whole.rows_kept / np.maximum(planned, 1e-9))
+        return fitting
 
     def _plans(self, times: Ints) -> Iterator[tuple[_Plan, NDArray[np.bool_]]]:
         """The plan of each span of time, and which of the times are in it."""
@@ -158,7 +158,7 @@ class _SourceShare:
     def _came(self, span: int) -> tuple[Floats, Floats]:
         """By bucket of keys how many rows came in a span, and how many of the other sources each could meet."""
         counts = [self._counted(i, span) for i in range(len(self._whole._sources))]
-        others = np.prod([each for i, each in enumerate(counts) if i != self._source], axis=0)
+        others = np.prod([count for i, count in enumerate(counts) if i != self._source], axis=0)
         return counts[self._source], others
 
     def _counted(self, source: int, span: int) -> Floats:
@@ -193,6 +193,6 @@ def _planned(own: Floats, matches: Floats, pairs: Floats, room: int) -> _Plan:
     shares = np.empty(len(own))
     shares[order] = np.clip((room - before) / cost, 0.0, 1.0)
     share = float(own @ shares / total)
-    found = float(pairs @ shares / pairs.sum()) if pairs.sum() else share
+    planned = float(pairs @ shares / pairs.sum()) if pairs.sum() else share
     # Keys that come and go make the past a bad guide; rows drawn at random would still find their part.
-    return _Plan(shares, share, max(found, room / float(total)))
+    return _Plan(shares, share, max(planned, room / float(total)))

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from anabranch.kernels.bounds import pairs_in_blocks, pairs_in_ranges
 from anabranch.kernels.values import Column, frozen, valid
-from anabranch.operators.join.conditions import Comparison, Equality, Side
+from anabranch.operators.join.conditions import Comparison, Equality, SourceExpression
 from anabranch.operators.join.keys import doubles, equality_keys, is_single
-from anabranch.operators.join.partials import Partials
+from anabranch.operators.join.partials import PartialResults
 from anabranch.operators.join.rows import SourceRows
 from anabranch.operators.live import Live
-from anabranch.windows.chain_index import LEAST_ROOM, ChainIndex, Entries, Probes
+from anabranch.windows.index.chains import LEAST_ROOM, ChainEntries, ChainIndex, Probes
 
 Ints = NDArray[np.int64]
 Pairs: TypeAlias = tuple[Ints, Ints]
@@ -38,7 +38,7 @@ live: Live[ChainIndex] = Live()
 """Indices of this process, by stream, filter and key: every query that joins by the same key shares one."""
 
 
-class Step(ABC):
+class JoinStep(ABC):
     """Finds candidates of one source."""
 
     name: ClassVar[str]
@@ -52,7 +52,7 @@ class Step(ABC):
         self._rows = np.empty(ROOM, np.int64)
         self.asked = self.found = 0
 
-    def candidates(self, partials: Partials, low: Ints, high: Ints) -> Iterator[Pairs]:
+    def candidates(self, partials: PartialResults, low: Ints, high: Ints) -> Iterator[Pairs]:
         """Pairs of a partial result's place and a row of the source, low ≤ row < high."""
         self.asked += len(partials)
         for probes, rows in self._candidates(partials, low, high):
@@ -60,7 +60,7 @@ class Step(ABC):
             yield probes, rows
 
     @abstractmethod
-    def _candidates(self, partials: Partials, low: Ints, high: Ints) -> Iterator[Pairs]: ...
+    def _candidates(self, partials: PartialResults, low: Ints, high: Ints) -> Iterator[Pairs]: ...
 
     def _copied(self, count: int) -> Pairs:
         return frozen(self._probes[:count].copy()), frozen(self._rows[:count].copy())
@@ -74,17 +74,17 @@ class Step(ABC):
         return 0
 
 
-class HashStep(Step):
+class HashStep(JoinStep):
     """Equality: rows chained by their key."""
 
     name = "hash"
 
     def __init__(self, source: int, sources: Sequence[SourceRows], memory: int, equalities: Sequence[Equality]) -> None:
         super().__init__(source, sources, memory)
-        ordered = sorted(equalities, key=lambda each: side_of(each.sides, source).value.sql)
-        self._kinds = [each.kind for each in ordered]
-        self._own_sides = [side_of(each.sides, source) for each in ordered]
-        self._other_sides = [other_side(each.sides, source) for each in ordered]
+        ordered = sorted(equalities, key=lambda equality: side_of(equality.sides, source).value.sql)
+        self._kinds = [equality.kind for equality in ordered]
+        self._own_sides = [side_of(equality.sides, source) for equality in ordered]
+        self._other_sides = [other_side(equality.sides, source) for equality in ordered]
         columns = {name: None for side in self._own_sides for name in side.value.columns}
         self._columns = list(columns)
         self._index: ChainIndex | None = None
@@ -131,7 +131,7 @@ class HashStep(Step):
     def _new_index(self, first_row: int, room: int) -> ChainIndex:
         return ChainIndex(first_row, self._memory, room)
 
-    def _ready(self, probes: Probes) -> tuple[ChainIndex, Entries, int]:
+    def _ready(self, probes: Probes) -> tuple[ChainIndex, ChainEntries, int]:
         """An index for the probes, with the rows that it has yet to take in, up to a row number."""
         low, high = int(probes.low.min()), int(probes.high.max())
         index = self._index_for(low, high)
@@ -140,7 +140,7 @@ class HashStep(Step):
         index.begin()
         return index, entries, end
 
-    def counts(self, partials: Partials, low: Ints, high: Ints) -> Ints:
+    def counts(self, partials: PartialResults, low: Ints, high: Ints) -> Ints:
         """How many rows each partial result meets, without finding out which."""
         counts = np.zeros(len(partials), np.int64)
         asked, probes = self._asked(partials, low, high)
@@ -150,7 +150,7 @@ class HashStep(Step):
             index.enter_rest(entries, end)
         return counts
 
-    def _candidates(self, partials: Partials, low: Ints, high: Ints) -> Iterator[Pairs]:
+    def _candidates(self, partials: PartialResults, low: Ints, high: Ints) -> Iterator[Pairs]:
         asked, probes = self._asked(partials, low, high)
         if len(probes.low) == 0:
             return
@@ -162,11 +162,11 @@ class HashStep(Step):
         while not index.done(len(probes.low)):
             count = index.join(entries, probes, self._probes, self._rows)
             if count:
-                found, numbers = self._copied(count)
-                yield (found if asked is None else frozen(asked[found])), numbers
+                copied, numbers = self._copied(count)
+                yield (copied if asked is None else frozen(asked[copied])), numbers
         index.enter_rest(entries, end)
 
-    def _asked(self, partials: Partials, low: Ints, high: Ints) -> tuple[Ints | None, Probes]:
+    def _asked(self, partials: PartialResults, low: Ints, high: Ints) -> tuple[Ints | None, Probes]:
         """The places of the partial results that can have candidates (None: all), and what they ask for."""
         values = [
             (partials.value(side, self._sources), kind)
@@ -176,7 +176,7 @@ class HashStep(Step):
         asked, keys, low, high = _chosen(keys, present & (low < high), low, high)
         return asked, Probes.by_key(keys, low, high)
 
-    def _entries(self, low: int, high: int) -> Entries:
+    def _entries(self, low: int, high: int) -> ChainEntries:
         """Rows of the source for its index."""
         kept = self._own.partners(low, max(low, high), self._columns)
         values = [
@@ -184,16 +184,16 @@ class HashStep(Step):
         ]
         keys, present = equality_keys(values, len(kept.rows))
         if present.all():
-            return Entries.by_key(keys, kept.rows)
-        return Entries.by_key(frozen(keys[present]), frozen(kept.rows[present]))
+            return ChainEntries.by_key(keys, kept.rows)
+        return ChainEntries.by_key(frozen(keys[present]), frozen(kept.rows[present]))
 
 
-class ScanStep(Step):
+class ScanStep(JoinStep):
     """Any condition: every row of the window (nested loop)."""
 
     name = "nested loop"
 
-    def _candidates(self, partials: Partials, low: Ints, high: Ints) -> Iterator[Pairs]:
+    def _candidates(self, partials: PartialResults, low: Ints, high: Ints) -> Iterator[Pairs]:
         some = low < high
         if not some.any():
             return
@@ -205,7 +205,7 @@ class ScanStep(Step):
                 yield self._copied(count)
 
 
-class SortedStep(Step):
+class SortedStep(JoinStep):
     """A comparison: blocks of rows, each sorted by value, of which only the part that may pass is looked at."""
 
     name = "merge"
@@ -219,7 +219,7 @@ class SortedStep(Step):
         self._columns = list(self._own_side.value.columns)
         self._single = is_single([side.value.type for side in comparison.sides])
 
-    def _candidates(self, partials: Partials, low: Ints, high: Ints) -> Iterator[Pairs]:
+    def _candidates(self, partials: PartialResults, low: Ints, high: Ints) -> Iterator[Pairs]:
         column = partials.value(self._other_side, self._sources)
         asked, bounds, low, high = _chosen(_ordered(column, self._single), (low < high) & valid(column), low, high)
         if len(low) == 0:
@@ -234,8 +234,8 @@ class SortedStep(Step):
                 self._probes, self._rows,
             )  # fmt: skip
             if count:
-                found, numbers = self._copied(count)
-                yield (found if asked is None else frozen(asked[found])), numbers
+                copied, numbers = self._copied(count)
+                yield (copied if asked is None else frozen(asked[copied])), numbers
 
     def _blocks(self, low: int, high: int) -> tuple[NDArray[np.float64], Ints, Ints, Ints]:
         kept = self._own.partners(low, high, self._columns)
@@ -263,11 +263,11 @@ def _chosen(
     return places, frozen(keys[places]), frozen(low[places]), frozen(high[places])
 
 
-def side_of(sides: tuple[Side, Side], source: int) -> Side:
+def side_of(sides: tuple[SourceExpression, SourceExpression], source: int) -> SourceExpression:
     """The side that is of a source."""
     return sides[0] if sides[0].source == source else sides[1]
 
 
-def other_side(sides: tuple[Side, Side], source: int) -> Side:
+def other_side(sides: tuple[SourceExpression, SourceExpression], source: int) -> SourceExpression:
     """The side that is not of a source."""
     return sides[1] if sides[0].source == source else sides[0]

@@ -40,5 +40,5 @@ def unbound(count: int, windows: Sequence[Window]) -> list[list[int]]:
     group = list(range(count))
     for i, j, *_ in windows:
         old, new = max(group[i], group[j]), min(group[i], group[j])
-        group = [new if each == old else each for each in group]
-    return [[i for i in range(count) if group[i] == each] for each in sorted(set(group))]
+        group = [new if number == old else number for number in group]
+    return [[i for i in range(count) if group[i] == number] for number in sorted(set(group))]

@@ -45,14 +45,14 @@ def counts_of(control: NDArray[np.int64], rings: NDArray[np.int64], totals: NDAr
         "merged": int(totals[MERGED]),
         "dropped": [int(totals[DROPPED_A]), int(totals[DROPPED_B])],
         "last": [int(control[:, LAST_MERGED].sum()), int(control[:, LAST_DROPPED].sum())],
-        "recent": [int(each) for each in recent],
+        "recent": [int(count) for count in recent],
         "adapted": int(totals[ADAPTED]),
         "broken": int(control[:, BROKEN].sum()),
     }
 
 
 @dataclass
-class Sample:
+class KeySample:
     """Records of both streams in some cells of the key, from the beginning on.
 
     Where partners exist at all, they lie in the same cell, so the sample tells which part of the records
@@ -65,8 +65,8 @@ class Sample:
     part: float = 1.0
 
     @staticmethod
-    def empty(keys: int) -> Sample:
-        return Sample(np.empty((keys + 1, 0)), np.empty(0, np.bool_))
+    def empty(keys: int) -> KeySample:
+        return KeySample(np.empty((keys + 1, 0)), np.empty(0, np.bool_))
 
     def take_in(
         self, side: int, groups: NDArray[np.float64], keys: NDArray[np.float64], usable: NDArray[np.bool_], width: float
@@ -106,7 +106,7 @@ class Sample:
         out_a, out_b = np.empty(count_a, np.int64), np.empty(count_a, np.int64)
         rows_a, rows_b = np.arange(count_a), np.arange(count_b)
         merged = match_nearest(
-            a, rows_a, window_a, count_a, b, rows_b, window_b, count_b, tolerance, False, 0.0, 0.0, out_a, out_b
+            a, rows_a, window_a, count_a, b, rows_b, window_b, count_b, tolerance, False, 0, 0, out_a, out_b
         )
         return int(merged), min(count_a, count_b)
 
@@ -115,11 +115,11 @@ class Sample:
         return pa.table({**columns, "side": self.sides})
 
     @staticmethod
-    def from_tables(tables: Sequence[pa.Table], parts: Sequence[float], width: float) -> Sample:
+    def from_tables(tables: Sequence[pa.Table], parts: Sequence[float], width: float) -> KeySample:
         """The samples of several tasks as one."""
         table = pa.concat_tables(tables).combine_chunks()
         keys = np.stack([table.column(i).to_numpy() for i in range(table.num_columns - 1)])
-        sample = Sample(keys, table.column("side").to_numpy())
+        sample = KeySample(keys, table.column("side").to_numpy())
         sample._keep(min(parts), width)
         return sample
 

@@ -21,7 +21,7 @@ def explain_merge(merge: Merge | RangeMerge, keeps: Keeps | None, **how: Any) ->
     """The plan of a merge as plain data."""
     steps = []
     for i, (alias, stream) in enumerate(merge.sources[1:]):
-        keys = [f"{a} ~ {b} within {tolerance!r}" for a, b, tolerance in merge.keys[i]]
+        keys = [f"{a} ~ {b} within {tolerance}" for a, b, tolerance in merge.keys[i]]
         steps.append(
             {
                 "stream": f"{stream} AS {alias}",

@@ -19,12 +19,13 @@ from anabranch.dataspace.columns import POSITION
 from anabranch.errors import QueryError
 from anabranch.kernels.values import integers
 from anabranch.log.offset import MAX_TIME, MIN_TIME
-from anabranch.operators.base import Floor, Inputs, Keeps, Offsets, Operator, Task
+from anabranch.operators.base import Floor, Inputs, Keeps, Offsets, Operator, Task, Work
 from anabranch.operators.merge.explain import explain_merge
+from anabranch.operators.merge.keys import Tolerance
 from anabranch.operators.merge.pacing import ByRows, ByTime, Pacing
-from anabranch.operators.merge.program import Program, program_of
+from anabranch.operators.merge.program import MergeProgram, program_of
 from anabranch.operators.merge.run import MergeRun, state_files
-from anabranch.operators.merge.step import BYTES_PER_RECORD, POLICIES, Answers, Merged, Rules, order_of
+from anabranch.operators.merge.step import BYTES_PER_RECORD, POLICIES, MergeAnswers, Merged, Rules, order_of
 
 ROWS_PER_TASK = 200_000
 """Below this, starting another task costs more than it gains."""
@@ -44,10 +45,11 @@ class Merge(Operator):
     """
 
     kind: ClassVar[str] = "merge"
+    why_throw: ClassVar[str] = "records that left their window without a partner"
     scratch_is_state: ClassVar[bool] = True
 
     sources: tuple[tuple[str, str], ...]
-    keys: tuple[tuple[tuple[str, str, float], ...], ...]
+    keys: tuple[tuple[tuple[str, str, Tolerance], ...], ...]
     by: tuple[tuple[tuple[str, str], ...], ...]
     joins: tuple[Literal["inner", "left", "full", "anti"], ...]
     conditions: tuple[str, ...]
@@ -72,6 +74,9 @@ class Merge(Operator):
                 f"a step takes 1 to {self.window} records, as many as the window has room for; got {self.step}",
             )
 
+    def aliases(self) -> tuple[str, ...]:
+        return tuple(alias for alias, *_ in self.sources)
+
     @property
     def inputs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(stream for _, stream in self.sources))
@@ -91,10 +96,10 @@ class Merge(Operator):
             )
         return self._program(inputs).schema
 
-    def _program(self, inputs: Inputs) -> Program:
+    def _program(self, inputs: Inputs) -> MergeProgram:
         return program_of(self, (inputs.readers[stream].schema for _, stream in self.sources))
 
-    def _rules(self, program: Program) -> list[Rules]:
+    def _rules(self, program: MergeProgram) -> list[Rules]:
         largest = max(self.window, self.memory // (2 * BYTES_PER_RECORD)) if self.delta is not None else self.window
         return [
             Rules(
@@ -191,7 +196,7 @@ class Merge(Operator):
             places = _places(merged, some) if by_groups else {}
             yield from program.answer(merged, some, places).to_batches()
 
-    def gather(self, answers: pa.Table) -> pa.Table:
+    def gather(self, answers: pa.Table, work: Work | None = None) -> pa.Table:
         hidden = [name for name in answers.column_names if name.startswith(_PLACE)]
         if not hidden:
             return answers
@@ -236,6 +241,6 @@ class Merge(Operator):
         return explain_merge(self, keeps, **rounds, **waits, **promise)
 
 
-def _places(merged: Merged, answers: Answers) -> dict[str, Any]:
+def _places(merged: Merged, answers: MergeAnswers) -> dict[str, Any]:
     """What `gather` puts answers in order by, see `step.order_of`."""
     return {f"{_PLACE}{i}": values for i, values in enumerate(order_of(answers, merged.left, merged.right))}

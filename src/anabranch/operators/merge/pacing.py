@@ -43,7 +43,7 @@ class Pacing(Protocol):
         """Up to which time it is known which rows of the streams came."""
         ...
 
-    def clock(self, start: Offsets, end: Offsets) -> Clock:
+    def clock(self, start: Offsets, end: Offsets) -> RecordClock:
         """What gives rows that are taken in between two offsets their times."""
         ...
 
@@ -52,7 +52,7 @@ class Pacing(Protocol):
         ...
 
 
-class Clock(Protocol):
+class RecordClock(Protocol):
     """Gives records their times."""
 
     def timed(self, stream: str, records: Records) -> Records: ...
@@ -78,7 +78,7 @@ class ByTime:
     def sure(self, at: Offsets) -> int:
         return self.known(at)
 
-    def clock(self, start: Offsets, end: Offsets) -> Clock:
+    def clock(self, start: Offsets, end: Offsets) -> RecordClock:
         return _OwnTimes()
 
     def newest(self, at: Offsets) -> int:
@@ -143,7 +143,7 @@ class ByRows:
         together = self.together(at)
         return {name: Floor(base + together, before=self.ahead) for name, base in self.base.items()}
 
-    def clock(self, start: Offsets, end: Offsets) -> Clock:
+    def clock(self, start: Offsets, end: Offsets) -> RecordClock:
         first, together = max(self.together(start) - self.ahead, 0), self.together(end)
         times = np.full(together - first, MIN_TIME, np.int64)
         for name, base in self.base.items():
@@ -184,6 +184,6 @@ class _TimesTogether:
 
     def _at(self, places: Ints, beyond: int) -> Ints:
         known = (places >= 0) & (places < len(self.times))
-        found: Ints = np.where(places < 0, MIN_TIME, np.int64(beyond))
-        found[known] = self.times[places[known]]
-        return found
+        times: Ints = np.where(places < 0, MIN_TIME, np.int64(beyond))
+        times[known] = self.times[places[known]]
+        return times

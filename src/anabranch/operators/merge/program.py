@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from anabranch.kernels.values import Column
 from anabranch.operators.columns import Bound, bind, columns_of, project
 from anabranch.operators.join.rows import named
-from anabranch.operators.merge.keys import Equal, Key
+from anabranch.operators.merge.keys import EqualColumns, Key
 from anabranch.operators.merge.records import Ints
-from anabranch.operators.merge.step import Answers, Merged
-from anabranch.operators.window_program import kept_rows
+from anabranch.operators.merge.step import MergeAnswers, Merged
+from anabranch.operators.windows.program import kept_rows
 from anabranch.schema import TIME_TYPE
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ class Matching:
     """By what two streams are merged."""
 
     keys: tuple[Key, ...]
-    by: tuple[Equal, ...]
+    by: tuple[EqualColumns, ...]
 
 
 @dataclass(frozen=True)
-class Program:
+class MergeProgram:
     """The parts of a merge, bound: for each further stream its keys; conditions and columns of the answer.
 
     `reads` are the columns needed of each source, `schemas` those columns as they are called here.
@@ -48,7 +48,7 @@ class Program:
     reads: tuple[tuple[str, ...], ...]
     schemas: tuple[pa.Schema, ...]
 
-    def answer(self, merged: Merged, answers: Answers, places: Mapping[str, Ints]) -> pa.Table:
+    def answer(self, merged: Merged, answers: MergeAnswers, places: Mapping[str, Ints]) -> pa.Table:
         """Rows of the answer for records that were merged, with their places beside them."""
         table = joined(merged, answers)
         for name, values in places.items():
@@ -62,7 +62,7 @@ class Program:
         return answer
 
 
-def joined(merged: Merged, answers: Answers) -> pa.Table:
+def joined(merged: Merged, answers: MergeAnswers) -> pa.Table:
     """The columns of both records of each answer; NULL where there is no partner."""
     left = _taken(merged.left.table, answers.left)
     right = _taken(merged.right.table, answers.right)
@@ -81,29 +81,30 @@ def _taken(table: pa.Table, places: Ints) -> list[Column]:
     return [pc.take(column, indices) for column in table.columns]
 
 
-def program_of(merge: Merge | RangeMerge, schemas: Iterable[pa.Schema]) -> Program:
+def program_of(merge: Merge | RangeMerge, schemas: Iterable[pa.Schema]) -> MergeProgram:
     """The program of a merge over streams with these columns."""
     return _program_of(merge, tuple(schemas))
 
 
 @functools.lru_cache(maxsize=256)
-def _program_of(merge: Merge | RangeMerge, schemas: tuple[pa.Schema, ...]) -> Program:
+def _program_of(merge: Merge | RangeMerge, schemas: tuple[pa.Schema, ...]) -> MergeProgram:
     own = [named(alias, schema) for (alias, _), schema in zip(merge.sources, schemas, strict=True)]
     matchings = []
     before = own[0]
     for i, right in enumerate(own[1:]):
         keys = tuple(Key.of(bind(a, before), bind(b, right), tolerance) for a, b, tolerance in merge.keys[i])
-        by = tuple(Equal.of(bind(a, before), bind(b, right)) for a, b in merge.by[i])
+        by = tuple(EqualColumns.of(bind(a, before), bind(b, right)) for a, b in merge.by[i])
         matchings.append(Matching(keys, by))
         before = pa.unify_schemas([before, right])
     everything = before.append(pa.field(TIME, TIME_TYPE))
     conditions = tuple(bind(sql, everything) for sql in merge.conditions)
     columns = tuple(bind(sql, everything) for _, sql in merge.columns)
-    answer = pa.schema([(name, one.type) for (name, _), one in zip(merge.columns, columns, strict=True)])
+    answer = pa.schema([(name, column.type) for (name, _), column in zip(merge.columns, columns, strict=True)])
     used: list[Bound] = [*conditions, *columns]
     for matching in matchings:
         used += [side for key in matching.keys for side in (key.left, key.right)]
         used += [side for equal in matching.by for side in (equal.left, equal.right)]
     wanted = set(columns_of(used, everything))
     kept = tuple(pa.schema([field for field in schema if field.name in wanted]) for schema in own)
-    return Program(tuple(matchings), conditions, columns, answer, tuple(tuple(each.names) for each in kept), kept)
+    reads = tuple(tuple(schema.names) for schema in kept)
+    return MergeProgram(tuple(matchings), conditions, columns, answer, reads, kept)

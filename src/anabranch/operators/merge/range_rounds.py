@@ -15,33 +15,35 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from anabranch.kernels.matching import match_all, match_first, match_first_by_cursors, take_each_once
+from anabranch.kernels.exact import corners, is_below, is_near
+from anabranch.kernels.matching import distances, match_all, match_first, match_first_by_cursors, take_each_once
 from anabranch.kernels.nearly_sorted import sort_fully
+from anabranch.operators.merge.keys import Numbers
 
-Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Cube:
-    """All points from the lowest to the highest corner."""
+    """All points from the lowest to the highest corner, each a matrix of one record."""
 
-    low: Doubles
-    high: Doubles
+    low: Numbers
+    high: Numbers
 
     @staticmethod
-    def around(keys: Doubles) -> Cube:
-        return Cube(keys.min(axis=1), keys.max(axis=1))
-
-    def wider(self, tolerance: Doubles) -> Cube:
-        """The cube of all that is within tolerance; differences are rounded, so it goes a little further."""
-        low, high = self.low - tolerance, self.high + tolerance
-        rounded = 2 * np.spacing(np.maximum(np.maximum(np.abs(self.low), np.abs(self.high)), tolerance))
-        return Cube(low - np.where(tolerance > 0, rounded, 0), high + np.where(tolerance > 0, rounded, 0))
+    def around(keys: Numbers) -> Cube:
+        low, high = (keys[np.arange(len(keys)), places][:, None] for places in corners(keys))
+        return Cube(low, high)
 
     def and_(self, other: Cube) -> Cube:
         """The smallest cube that holds both."""
-        return Cube(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+        return Cube.around(np.concatenate([self.low, self.high, other.low, other.high], axis=1))
+
+
+def wider(low: float, high: float, tolerance: float) -> tuple[float, float]:
+    """From where to where doubles are within tolerance of a range, and a bit further: differences are rounded."""
+    rounded = 2 * float(np.spacing(max(abs(low), abs(high), tolerance))) if tolerance > 0 else 0.0
+    return low - tolerance - rounded, high + tolerance + rounded
 
 
 @dataclass(frozen=True)
@@ -52,14 +54,14 @@ class Found:
     found, also around what cannot merge.
     """
 
-    keys: Doubles
+    keys: Numbers
     rows: Ints
     seen: Cube | None
     more: int | None = None
 
 
 Ask = Callable[[Cube, "Cube | None", int], Found]
-"""Asks for records of a cube, without those of another, from behind a number on."""
+"""Asks for records within tolerance of a cube, without those of another, from behind a number on."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,9 @@ class Pairs:
 
 
 def merge_block(
-    keys: Doubles,
+    keys: Numbers,
     ask: Ask,
-    tolerance: Doubles,
+    tolerance: Numbers,
     policy: Literal["first", "nearest", "all"],
     remainder: Literal["rest", "difference"],
     keep: Callable[[Ints], None] = lambda rows: None,
@@ -83,9 +85,9 @@ def merge_block(
     Of each window only what `keep` is told of may be part of the answer.
 
     >>> def ask(cube, without, after, stream=np.array([2.0, 3, 4, 5, 6, 7, 8, 9, 10])):
-    ...     inside = (stream >= cube.low) & (stream <= cube.high)
+    ...     inside = (stream >= cube.low[0]) & (stream <= cube.high[0])
     ...     if without is not None:
-    ...         inside &= (stream < without.low) | (stream > without.high)
+    ...         inside &= (stream < without.low[0]) | (stream > without.high[0])
     ...     rows = np.flatnonzero(inside & (np.arange(len(stream)) > after))
     ...     keys = stream[rows[:5]][None, :]
     ...     return Found(keys, rows[:5], Cube.around(keys) if len(rows) else None)
@@ -97,31 +99,31 @@ def merge_block(
     if len(block) == 0:
         return Pairs(block, block)
     sort_fully(keys, block, len(block))
-    cube, without, after = Cube.around(keys).wider(tolerance), None, -1
+    cube, without, after = Cube.around(keys), None, -1
     left, right, far = [], [], []
     while True:
-        found = ask(cube, without, after)
-        if len(found.rows):
-            window = np.arange(len(found.rows))
-            sort_fully(found.keys, window, len(window))
-            at, partner, at_end = _matches(keys, block, found.keys, window, tolerance, policy)
+        records = ask(cube, without, after)
+        if len(records.rows):
+            window = np.arange(len(records.rows))
+            sort_fully(records.keys, window, len(window))
+            at, partner, at_end = _matches(keys, block, records.keys, window, tolerance, policy)
             left.append(block[at])
-            right.append(found.rows[window[partner]])
+            right.append(records.rows[window[partner]])
             keep(right[-1])
             if policy == "nearest":
-                far.append(_distances(keys, left[-1], found.keys, window[partner], tolerance))
+                far.append(distances(keys, left[-1], records.keys, window[partner], tolerance))
             if policy == "first":
                 block = np.delete(block, at)
                 if len(block) == 0 or (remainder == "difference" and at_end):
                     break
         if remainder == "rest" or policy != "first":
-            if found.more is None:
+            if records.more is None:
                 break
-            after = found.more
+            after = records.more
         else:
-            if found.seen is None:
+            if records.seen is None:
                 break
-            without = found.seen if without is None else found.seen.and_(without)
+            without = records.seen if without is None else records.seen.and_(without)
     pairs = Pairs(_one(left), _one(right))
     return _closest(pairs, np.concatenate(far)) if policy == "nearest" and len(pairs.left) else pairs
 
@@ -131,7 +133,7 @@ def _one(lists: list[Ints]) -> Ints:
 
 
 def _matches(
-    keys_a: Doubles, window_a: Ints, keys_b: Doubles, window_b: Ints, tolerance: Doubles, policy: str
+    keys_a: Numbers, window_a: Ints, keys_b: Numbers, window_b: Ints, tolerance: Numbers, policy: str
 ) -> tuple[Ints, Ints, bool]:
     """Positions of pairs, and whether a cursor would have come to the end of the block before that of the window."""
     sizes = len(window_a), len(window_b)
@@ -140,25 +142,20 @@ def _matches(
     out_a, out_b = np.empty(sizes[0], np.int64), np.empty(sizes[0], np.int64)
     if len(tolerance) == 1:
         count, at_end = match_first_by_cursors(
-            keys_a, window_a, sizes[0], keys_b, window_b, sizes[1], tolerance[0], out_a, out_b
+            keys_a, window_a, sizes[0], keys_b, window_b, sizes[1], tolerance, out_a, out_b
         )
     else:
         count = match_first(keys_a, window_a, sizes[0], keys_b, window_b, sizes[1], tolerance, out_a, out_b)
-        at_end = keys_a[0, window_a[-1]] - keys_b[0, window_b[-1]] <= tolerance[0]
+        last_a, last_b = window_a[-1], window_b[-1]
+        at_end = is_below(keys_a, 0, last_a, keys_b, 0, last_b) or is_near(
+            keys_a, 0, last_a, keys_b, 0, last_b, tolerance, 0
+        )
     return out_a[:count], out_b[:count], bool(at_end)
 
 
-def _distances(keys_a: Doubles, a: Ints, keys_b: Doubles, b: Ints, tolerance: Doubles) -> Doubles:
-    """How far apart pairs are, see `kernels.matching.distance`."""
-    wide = tolerance > 0
-    apart = np.abs(keys_a[wide][:, a] - keys_b[wide][:, b]) / tolerance[wide][:, None]
-    most: Doubles = apart.max(axis=0, initial=0.0)
-    return most
-
-
-def _closest(pairs: Pairs, far: Doubles) -> Pairs:
+def _closest(pairs: Pairs, far: Numbers) -> Pairs:
     """The closest pair first, then the closest of the rest; each record once."""
-    order = np.lexsort((pairs.right, pairs.left, far))
+    order = np.lexsort((pairs.right, pairs.left, *np.atleast_2d(far.T)[::-1]))
     partners, named = np.unique(pairs.right, return_inverse=True)
     chosen = take_each_once(order, pairs.left, named, int(pairs.left.max()) + 1, len(partners))
     return Pairs(pairs.left[chosen], pairs.right[chosen])

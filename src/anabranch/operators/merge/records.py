@@ -77,8 +77,8 @@ class Records:
             column = table.column(name).combine_chunks()
             if pa.types.is_timestamp(column.type):
                 column = column.view(pa.int64())
-            found: NDArray[np.generic] = column.to_numpy(zero_copy_only=False)
-            return found
+            values: NDArray[np.generic] = column.to_numpy(zero_copy_only=False)
+            return values
 
         return Records(
             table.drop_columns([name for name in _HIDDEN if name in table.column_names]),

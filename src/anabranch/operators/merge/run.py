@@ -13,13 +13,25 @@ from anabranch.kernels.hashing import hashes_of_rows
 from anabranch.kernels.merge import DROPPED_A, DROPPED_B, LAST, MERGED, NEVER, REACHED
 from anabranch.kernels.values import integers
 from anabranch.operators.base import MIN_TIME, Inputs, Offset, Offsets, Task, time_of_row
-from anabranch.operators.merge.completeness import Sample, cell_width
-from anabranch.operators.merge.keys import Equal
-from anabranch.operators.merge.pacing import Clock, Pacing
-from anabranch.operators.merge.program import Program, joined
+from anabranch.operators.join import completeness
+from anabranch.operators.merge.completeness import KeySample, cell_width
+from anabranch.operators.merge.counts import KIND as MERGES
+from anabranch.operators.merge.keys import EqualColumns
+from anabranch.operators.merge.pacing import Pacing, RecordClock
+from anabranch.operators.merge.program import MergeProgram, joined
 from anabranch.operators.merge.records import Flags, Ints, Records
-from anabranch.operators.merge.step import Answers, Groups, Known, Merged, Rules, Waiting, counts, next_due, run_step
-from anabranch.operators.state import State, StateFiles
+from anabranch.operators.merge.step import (
+    Known,
+    MergeAnswers,
+    Merged,
+    MergeGroups,
+    Rules,
+    WaitingRecords,
+    counts,
+    next_due,
+    run_step,
+)
+from anabranch.operators.state import SavedState, StateFiles
 
 if TYPE_CHECKING:
     from anabranch.operators.merge.operator import Merge
@@ -29,7 +41,7 @@ class MergeRun:
     """The merging of one micro-batch."""
 
     def __init__(
-        self, merge: Merge, program: Program, rules: list[Rules], inputs: Inputs, share: tuple[int, int]
+        self, merge: Merge, program: MergeProgram, rules: list[Rules], inputs: Inputs, share: tuple[int, int]
     ) -> None:
         self._merge = merge
         self._program = program
@@ -38,18 +50,17 @@ class MergeRun:
         self._share = share
         self._files = state_files(merge, inputs)
         self._pacing: Pacing
-        self._waiting: list[Waiting] = []
+        self._waiting: list[WaitingRecords] = []
         self._sequence: list[int] = []
 
-    def batch(self, task: Task, *, sampled: bool) -> tuple[Merged, Answers]:
+    def batch(self, task: Task, *, sampled: bool) -> tuple[Merged, MergeAnswers]:
         """What the micro-batch answers."""
         self._begin(task.start)
         before = self._totals()
         merged, answers = self._advance(task.start, task.end, sampled=sampled)
         if sampled:
-            found, *dropped = (self._totals() - before).tolist()
-            self._inputs.work.found += found
-            self._inputs.work.expected += found + min(dropped)
+            matched, *dropped = (self._totals() - before).tolist()
+            self._inputs.work.report(completeness.KIND, completeness.counted(matched, matched + min(dropped)))
             self._inputs.work.rows_thrown += sum(dropped)
         return merged, answers
 
@@ -78,7 +89,7 @@ class MergeRun:
         self._pacing = self._merge.pacing(dict.fromkeys(start, Offset()), self._inputs)
         self._advance(dict.fromkeys(start, Offset()), start, sampled=True)
 
-    def _advance(self, start: Offsets, end: Offsets, *, sampled: bool) -> tuple[Merged, Answers]:
+    def _advance(self, start: Offsets, end: Offsets, *, sampled: bool) -> tuple[Merged, MergeAnswers]:
         """Merge the rows between two offsets."""
         pacing = self._pacing
         low, high, clock = pacing.rows(start), pacing.rows(end), pacing.clock(start, end)
@@ -105,7 +116,7 @@ class MergeRun:
                 known = Known.until(min(all_known, pacing.sure(end)))
         return merged, answers.shown(max(latest, reached, pacing.newest(end)))
 
-    def _records(self, source: int, low: dict[str, int], high: dict[str, int], clock: Clock) -> Records:
+    def _records(self, source: int, low: dict[str, int], high: dict[str, int], clock: RecordClock) -> Records:
         """New rows of a source."""
         alias, stream = self._merge.sources[source]
         reader = self._inputs.readers[stream]
@@ -132,7 +143,7 @@ class MergeRun:
     def due(self, at: Offsets) -> int | None:
         """The time at which there is a round though no row comes; None if there is none."""
         self._begin(at)
-        pacing, found = self._pacing, [NEVER]
+        pacing, times = self._pacing, [NEVER]
         low = high = pacing.rows(at)
         if not pacing.by_rows:
             # Rows that not all streams have reached are still in the log; a window of them tells what comes next.
@@ -142,26 +153,26 @@ class MergeRun:
             if i == 0:
                 waiting = replace(waiting, left=waiting.left.followed_by(self._records(0, low, high, clock)))
             right = waiting.right.followed_by(self._records(i + 1, low, high, clock))
-            found.append(next_due(rules, replace(waiting, right=right), known))
+            times.append(next_due(rules, replace(waiting, right=right), known))
             known = Known.until(known.time)
         if not pacing.by_rows:
             for stream in self._merge.inputs:
                 if high[stream] < at[stream].row:
-                    found.append(time_of_row(self._inputs.readers[stream], high[stream]) + 1)
-        return None if min(found) >= LAST else min(found)
+                    times.append(time_of_row(self._inputs.readers[stream], high[stream]) + 1)
+        return None if min(times) >= LAST else min(times)
 
     # -- state -------------------------------------------------------------------------------------
 
-    def _nothing(self, step: int) -> Waiting:
+    def _nothing(self, step: int) -> WaitingRecords:
         fields = [field for schema in self._program.schemas[: step + 1] for field in schema]
         left, right = pa.schema(fields).empty_table(), self._program.schemas[step + 1].empty_table()
         none = np.empty(0, np.int64)
         rules = self._rules[step]
-        return Waiting(
+        return WaitingRecords(
             Records.new(left, none, 0),
             Records.new(right, none, 0),
-            Groups.none(rules),
-            Sample.empty(len(rules.keys)),
+            MergeGroups.none(rules),
+            KeySample.empty(len(rules.keys)),
         )
 
     def save(self, start: Offsets, end: Offsets, part: int, parts: int) -> None:
@@ -180,7 +191,7 @@ class MergeRun:
             "gone": [waiting.groups.gone.tolist() for waiting in self._waiting],
             "base": self._pacing.base,
         }
-        state = State(tables, facts)
+        state = SavedState(tables, facts)
         names = [self._merge.state_name(at, self._inputs) for at in (end, start)]
         self._files.save(names[0], names[1], part, parts, state)
         for name, table in tables.items():
@@ -188,7 +199,7 @@ class MergeRun:
                 self._inputs.work.scratch_rows += table.num_rows
                 self._inputs.work.scratch_bytes += table.nbytes
 
-    def _take_up(self, states: list[State]) -> None:
+    def _take_up(self, states: list[SavedState]) -> None:
         """What was kept, by however many tasks."""
         self._sequence = list(states[0].facts["sequence"])
         for i, rules in enumerate(self._rules):
@@ -200,15 +211,15 @@ class MergeRun:
             keys = [table.column(f"by{j}") for j in range(len(rules.by))]
             control, rings = _matrix(table.column("control")), _matrix(table.column("ring"))
             gone = self._gone([state.facts["gone"][i] for state in states])
-            groups = Groups(keys, control, rings.reshape(len(control), rules.over, 3), gone)
+            groups = MergeGroups(keys, control, rings.reshape(len(control), rules.over, 3), gone)
             if self._share[1] > 1:
                 groups = groups.only(_hashed_to(keys, len(control), *self._share))
             samples = [state.tables[f"sample{i}"] for state in states]
             parts = [state.facts["parts"][i] for state in states]
-            sample = Sample.from_tables(samples, parts, cell_width(rules.tolerance))
+            sample = KeySample.from_tables(samples, parts, cell_width(rules.widths))
             if self._share[0] > 0:
-                sample = Sample.empty(len(rules.keys))
-            self._waiting.append(Waiting(both[0], both[1], groups, sample))
+                sample = KeySample.empty(len(rules.keys))
+            self._waiting.append(WaitingRecords(both[0], both[1], groups, sample))
 
     def _gone(self, sums: list[list[int]]) -> Ints:
         """What tasks counted of groups they have let go; one of them counts on for all."""
@@ -233,7 +244,7 @@ class MergeRun:
             said.append(
                 {**counts(rules, waiting), "left": left, "right": aliases[i + 1], "promised": self._merge.delta}
             )
-        self._inputs.work.add_merges(said)
+        self._inputs.work.report(MERGES, said)
 
 
 def state_files(merge: Merge, inputs: Inputs) -> StateFiles:
@@ -242,7 +253,7 @@ def state_files(merge: Merge, inputs: Inputs) -> StateFiles:
     return StateFiles(inputs.scratch, "merge", f"{merge!r} {identity}")
 
 
-def _latest(merged: Merged, waiting: Waiting, before: int) -> int:
+def _latest(merged: Merged, waiting: WaitingRecords, before: int) -> int:
     """The latest time of a merge: what comes out when its streams have ended comes then.
 
     Records that came from another merge for that reason have the latest time of that one, `before`.
@@ -253,8 +264,8 @@ def _latest(merged: Merged, waiting: Waiting, before: int) -> int:
     return max(latest, before) if (merged.left.times >= LAST).any() else latest
 
 
-def _part_of(by: tuple[Equal, ...], side: int, table: pa.Table, part: int, parts: int) -> Flags:
-    return _hashed_to([one.values(side, table) for one in by], table.num_rows, part, parts)
+def _part_of(by: tuple[EqualColumns, ...], side: int, table: pa.Table, part: int, parts: int) -> Flags:
+    return _hashed_to([equal.values(side, table) for equal in by], table.num_rows, part, parts)
 
 
 def _hashed_to(keys: list[Any], count: int, part: int, parts: int) -> Flags:

@@ -26,8 +26,8 @@ from anabranch.kernels.merge import (
 )
 from anabranch.kernels.values import Column, valid
 from anabranch.log.offset import MIN_TIME
-from anabranch.operators.merge.completeness import Sample, cell_width, counts_of, group_numbers
-from anabranch.operators.merge.keys import Equal, Key, key_matrix
+from anabranch.operators.merge.completeness import KeySample, cell_width, counts_of, group_numbers
+from anabranch.operators.merge.keys import EqualColumns, Key, Keyed, Numbers, tolerances
 from anabranch.operators.merge.records import Flags, Ints, Records
 
 POLICIES = {"first": FIRST, "nearest": NEAREST, "all": ALL}
@@ -40,7 +40,7 @@ class Rules:
     """How two streams are merged."""
 
     keys: tuple[Key, ...]
-    by: tuple[Equal, ...]
+    by: tuple[EqualColumns, ...]
     join: Literal["inner", "left", "full", "anti"]
     policy: int
     window: int
@@ -53,8 +53,9 @@ class Rules:
     """After how long (µs) a record leaves its window; 0: only when others need the room."""
 
     @property
-    def tolerance(self) -> NDArray[np.float64]:
-        return np.array([key.tolerance for key in self.keys])
+    def widths(self) -> NDArray[np.float64]:
+        """The tolerances as doubles."""
+        return np.array([key.width for key in self.keys])
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Known:
 
 
 @dataclass
-class Groups:
+class MergeGroups:
     """What is kept of each value of the equal columns: numbers of its rounds, see `kernels.merge`."""
 
     keys: list[Column]
@@ -83,18 +84,18 @@ class Groups:
     """The sums of those that have nothing waiting and were let go, and the time they reached."""
 
     @staticmethod
-    def none(rules: Rules) -> Groups:
-        keys: list[Column] = [pa.array([], one.type) for one in rules.by]
+    def none(rules: Rules) -> MergeGroups:
+        keys: list[Column] = [pa.array([], equal.type) for equal in rules.by]
         gone = np.zeros(CONTROLS, np.int64)
         gone[REACHED] = MIN_TIME
-        return Groups(keys, np.empty((0, CONTROLS), np.int64), np.empty((0, rules.over, 3), np.int64), gone)
+        return MergeGroups(keys, np.empty((0, CONTROLS), np.int64), np.empty((0, rules.over, 3), np.int64), gone)
 
-    def only(self, kept: Flags) -> Groups:
+    def only(self, kept: Flags) -> MergeGroups:
         """Some of the groups; the others are not counted."""
         keys = [column.filter(pa.array(kept)) for column in self.keys]
-        return Groups(keys, self.control[kept], self.rings[kept], self.gone)
+        return MergeGroups(keys, self.control[kept], self.rings[kept], self.gone)
 
-    def without_idle(self, waiting: Flags) -> Groups:
+    def without_idle(self, waiting: Flags) -> MergeGroups:
         """The groups that have something waiting, with the sums of all."""
         idle = self.control[~waiting]
         gone = self.gone + idle.sum(axis=0)
@@ -109,7 +110,7 @@ class Groups:
 
 
 @dataclass(frozen=True)
-class Answers:
+class MergeAnswers:
     """What came out: places in the lists of records (-1: no partner), and the time of the round."""
 
     left: Ints
@@ -120,29 +121,29 @@ class Answers:
     def __len__(self) -> int:
         return len(self.times)
 
-    def at(self, places: Ints | slice) -> Answers:
-        return Answers(self.left[places], self.right[places], self.times[places], self.kinds[places])
+    def at(self, places: Ints | slice) -> MergeAnswers:
+        return MergeAnswers(self.left[places], self.right[places], self.times[places], self.kinds[places])
 
-    def shown(self, latest: int) -> Answers:
+    def shown(self, latest: int) -> MergeAnswers:
         """What came out because the streams had ended, with the latest time there was before."""
         return replace(self, times=np.where(self.times >= LAST, latest, self.times))
 
 
 @dataclass
-class Waiting:
+class WaitingRecords:
     """What a step keeps: the records of both sides, and its groups."""
 
     left: Records
     right: Records
-    groups: Groups
-    sample: Sample
+    groups: MergeGroups
+    sample: KeySample
 
 
 @dataclass(frozen=True)
 class Merged:
     """The answers of a step, with the records they are places in."""
 
-    answers: Answers
+    answers: MergeAnswers
     left: Records
     right: Records
 
@@ -153,40 +154,42 @@ class Merged:
 
 
 def run_step(
-    rules: Rules, waiting: Waiting, left: Records, right: Records, known: Known, *, sampled: bool = True
-) -> tuple[Merged, Waiting]:
+    rules: Rules, waiting: WaitingRecords, left: Records, right: Records, known: Known, *, sampled: bool = True
+) -> tuple[Merged, WaitingRecords]:
     """Merge what waits and what is new, up to a time; gives what came out and what waits then.
 
     Where the streams have ended, answers may have a time that is none: from `LAST` on.
     """
     left, right = waiting.left.followed_by(left), waiting.right.followed_by(right)
-    keys_a, usable_a = key_matrix(rules.keys, 0, left.table)
-    keys_b, usable_b = key_matrix(rules.keys, 1, right.table)
-    by_a = [one.values(0, left.table) for one in rules.by]
-    by_b = [one.values(1, right.table) for one in rules.by]
+    keyed_a, keyed_b = Keyed.of(rules.keys, 0, left.table), Keyed.of(rules.keys, 1, right.table)
+    usable_a, usable_b = keyed_a.usable, keyed_b.usable
+    by_a = [equal.values(0, left.table) for equal in rules.by]
+    by_b = [equal.values(1, right.table) for equal in rules.by]
     for column in by_a:
         usable_a &= valid(column)
     for column in by_b:
         usable_b &= valid(column)
     if sampled:
-        _sample(rules, waiting, (left, keys_a, usable_a, by_a), (right, keys_b, usable_b, by_b))
+        _sample(rules, waiting, (left, keyed_a.doubles, usable_a, by_a), (right, keyed_b.doubles, usable_b, by_b))
+    as_doubles = keyed_a.suits_doubles and keyed_b.suits_doubles
+    keys_a, keys_b = keyed_a.numbers(as_doubles=as_doubles), keyed_b.numbers(as_doubles=as_doubles)
     cut = _Cut.of(rules, waiting.groups, by_a, by_b, len(left), len(right))
     side_a = _Side(left, keys_a, usable_a, cut.order_a, cut.bounds_a, rules.wait > 0)
     side_b = _Side(right, keys_b, usable_b, cut.order_b, cut.bounds_b, rules.wait > 0)
     out, stay_a, stay_b, lengths = merge_groups(
         *side_a.arrays(), *side_b.arrays(),
-        rules.tolerance, rules.policy, rules.every,
+        tolerances(rules.keys, as_doubles=as_doubles), rules.policy, rules.every,
         known.time, known.sure, known.by_rows, known.ahead, rules.wait,
         rules.join != "inner", rules.join == "full",
         cut.groups.control, cut.groups.rings, rules.delta, rules.largest, max(1, rules.step // 64),
     )  # fmt: skip
-    answers = Answers(side_a.places(out[0]), side_b.places(out[1]), out[2], out[3])
+    answers = MergeAnswers(side_a.places(out[0]), side_b.places(out[1]), out[2], out[3])
     if rules.by:
         answers = answers.at(np.lexsort(order_of(answers, left, right)[::-1]))
     groups = cut.groups
     if rules.by and rules.delta == 0:  # without a promise a group has no past
         groups = groups.without_idle(lengths.sum(axis=1) > 0)
-    kept = Waiting(
+    kept = WaitingRecords(
         side_a.staying(stay_a, lengths[:, 0], lengths[:, 1]),
         side_b.staying(stay_b, lengths[:, 2], lengths[:, 3]),
         groups,
@@ -195,23 +198,23 @@ def run_step(
     return Merged(answers, left, right), kept
 
 
-def next_due(rules: Rules, waiting: Waiting, known: Known) -> int:
+def next_due(rules: Rules, waiting: WaitingRecords, known: Known) -> int:
     """When time alone would make the next round of what waits; NEVER if it would not."""
     sides = waiting.left, waiting.right
-    by_a, by_b = ([one.values(side, records.table) for one in rules.by] for side, records in enumerate(sides))
+    by_a, by_b = ([equal.values(side, records.table) for equal in rules.by] for side, records in enumerate(sides))
     cut = _Cut.of(rules, waiting.groups, by_a, by_b, len(sides[0]), len(sides[1]))
     arrays = []
     for records, order, bounds in ((sides[0], cut.order_a, cut.bounds_a), (sides[1], cut.order_b, cut.bounds_b)):
         places = slice(None) if order is None else order
         windows = np.diff(np.concatenate([[0], np.cumsum(records.in_window[places])])[bounds])
         arrays += [bounds, windows, records.times[places], records.own[places]]
-    found: int = next_due_of_groups(*arrays, rules.every, known.by_rows, rules.wait, known.time, cut.groups.control)
-    return found
+    due: int = next_due_of_groups(*arrays, rules.every, known.by_rows, rules.wait, known.time, cut.groups.control)
+    return due
 
 
-def counts(rules: Rules, waiting: Waiting) -> dict[str, Any]:
+def counts(rules: Rules, waiting: WaitingRecords) -> dict[str, Any]:
     """What the step has done so far."""
-    sampled = waiting.sample.found(rules.tolerance, rules.policy)
+    sampled = waiting.sample.found(rules.widths, rules.policy)
     groups = waiting.groups
     return {
         **counts_of(groups.control, groups.rings, groups.totals),
@@ -226,7 +229,7 @@ class _Side:
     """The records of one side group by group, as the kernel wants them."""
 
     records: Records
-    keys: NDArray[np.float64]
+    keys: Numbers
     usable: Flags
     order: Ints | None
     bounds: Ints
@@ -246,11 +249,11 @@ class _Side:
         self.own, self.met = own.copy() if self.waits or not own.flags.writeable else own, met.copy()
         return self.bounds, windows, keys, usable, times, self.own, rows, self.met
 
-    def places(self, found: Ints) -> Ints:
+    def places(self, numbers: Ints) -> Ints:
         """Places in the list of records, for those the kernel gave."""
         if self.order is None:
-            return found
-        return np.append(self.order, -1)[found]
+            return numbers
+        return np.append(self.order, -1)[numbers]
 
     def staying(self, stay: Ints, windows: Ints, unread: Ints) -> Records:
         """The records that wait, the windows of each group before what it has not read."""
@@ -264,7 +267,7 @@ class _Side:
 class _Cut:
     """Which records are of which group."""
 
-    groups: Groups
+    groups: MergeGroups
     order_a: Ints | None
     bounds_a: Ints
     order_b: Ints | None
@@ -272,15 +275,15 @@ class _Cut:
 
     @staticmethod
     def of(
-        rules: Rules, kept: Groups, by_a: Sequence[Column], by_b: Sequence[Column], count_a: int, count_b: int
+        rules: Rules, kept: MergeGroups, by_a: Sequence[Column], by_b: Sequence[Column], count_a: int, count_b: int
     ) -> _Cut:
         if not rules.by:
             groups = kept if len(kept.control) else _regrouped(rules, kept, [], np.empty(0, np.int32), 1)
             return _Cut(groups, None, np.array([0, count_a]), None, np.array([0, count_b]))
         known = len(kept.control)
         columns = [
-            pa.chunked_array([*chunks(k), *chunks(a), *chunks(b)], one.type)
-            for one, k, a, b in zip(rules.by, kept.keys, by_a, by_b, strict=True)
+            pa.chunked_array([*chunks(k), *chunks(a), *chunks(b)], equal.type)
+            for equal, k, a, b in zip(rules.by, kept.keys, by_a, by_b, strict=True)
         ]
         found = encode(columns, known + count_a + count_b)
         codes_a, codes_b = found.codes[known : known + count_a], found.codes[known + count_a :]
@@ -301,25 +304,27 @@ def _sorted_by(codes: NDArray[np.int32], size: int) -> tuple[Ints, Ints]:
     return order, np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=size))]).astype(np.int64)
 
 
-def _regrouped(rules: Rules, kept: Groups, keys: list[Any], codes: NDArray[np.int32], size: int) -> Groups:
+def _regrouped(rules: Rules, kept: MergeGroups, keys: list[Any], codes: NDArray[np.int32], size: int) -> MergeGroups:
     """Groups by their codes: those that were kept, and new ones with the rules' own window and step."""
     control = np.zeros((size, CONTROLS), np.int64)
     control[:, SIZE], control[:, STEP], control[:, REACHED] = rules.window, rules.step, MIN_TIME
     rings = np.zeros((size, rules.over, 3), np.int64)
     control[codes], rings[codes] = kept.control, kept.rings
-    return Groups(keys, control, rings, kept.gone)
+    return MergeGroups(keys, control, rings, kept.gone)
 
 
-def order_of(answers: Answers, left: Records, right: Records) -> list[Ints]:
+def order_of(answers: MergeAnswers, left: Records, right: Records) -> list[Ints]:
     """By what answers of all groups stand in one order: the round, those without partner first, then by arrival."""
     rows_a, rows_b = np.append(left.rows, -1)[answers.left], np.append(right.rows, -1)[answers.right]
     partners = np.where(answers.left < 0, 1, np.where(answers.right < 0, 0, 2))
     return [answers.times, answers.kinds, partners, rows_a, rows_b]
 
 
-def _sample(rules: Rules, waiting: Waiting, *sides: tuple[Records, NDArray[np.float64], Flags, list[Column]]) -> None:
+def _sample(
+    rules: Rules, waiting: WaitingRecords, *sides: tuple[Records, NDArray[np.float64], Flags, list[Column]]
+) -> None:
     """Take new records with a usable key into the sample."""
-    width = cell_width(rules.tolerance)
+    width = cell_width(rules.widths)
     for side, (records, keys, usable, by) in enumerate(sides):
         old = len(waiting.right if side else waiting.left)
         if len(records) == old:

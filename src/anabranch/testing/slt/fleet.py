@@ -1,30 +1,44 @@
-"""Played with kills: the databases of several files in one process that is killed at seeded moments.
+"""Played with kills: the databases of several files in one process that is killed, or a part of it, at seeded moments.
 
 The process is real, and so are the signal (SIGKILL), the log and Spark's checkpoints. Starting Spark
 is what costs, so the files are played side by side, record by record in turns, and a kill hits them
 all. A push that a kill interrupted is pushed again under the same number, as a producer would that
-got no acknowledgement.
+got no acknowledgement. Parts die between calls, while queries are at work: a statement that is cut off says so and
+is not carried out, and no file expects that.
 """
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from anabranch.errors import AnabranchError
+from anabranch.testing.processes import daemons, gone, jvm, kill, planners, workers
 from anabranch.testing.slt.cells import Rows
 from anabranch.testing.slt.format import File, Record, SltError
 from anabranch.testing.slt.play import Mismatch, steps
 from anabranch.testing.slt.stage import NOW, Stage
 from anabranch.testing.slt.ways import Way
 
+PARTS: dict[str, Callable[[int], list[int]]] = {
+    "jvm": lambda pid: [jvm(pid)],
+    "planner": planners,
+    "worker": workers,
+    "daemon": daemons,
+}
+"""What of a process can die alone; all there are of a kind at once."""
+KILLED_WAYS: dict[str, tuple[str, ...]] = {"killed": ("push", "process"), "parts_killed": tuple(PARTS)}
+"""What is killed, once each: the process within a push or after one, or a part of it after one."""
+
 _START_SECONDS = 180.0
 _ANSWER_SECONDS = 240.0
+_PART_SECONDS = 60.0
 _SIDE_BY_SIDE = 10
 
 
@@ -69,6 +83,20 @@ class Fleet:
         self._pipe.poll(after_seconds)
         self.kill()
 
+    def kill_part(self, part: str) -> None:
+        """Kill all there are of a part, as soon as there is one; the process lives on."""
+        assert self._process.pid is not None
+        deadline = time.monotonic() + _PART_SECONDS
+        while not (victims := _found(part, self._process.pid)):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"there is no {part} to kill")
+            time.sleep(0.05)
+        for victim in victims:
+            with contextlib.suppress(ProcessLookupError):
+                kill(victim)
+        assert all(map(gone, victims))
+        self.kills += 1
+
     def close(self) -> None:
         self._process.kill()
         self._process.join()
@@ -81,6 +109,12 @@ class Fleet:
         if outcome == "raised":
             raise value
         return value
+
+
+def _found(part: str, pid: int) -> list[int]:
+    with contextlib.suppress(StopIteration):  # the JVM is being started
+        return PARTS[part](pid)
+    return []
 
 
 class FleetStage:
@@ -125,25 +159,25 @@ class FleetStage:
 
 
 def play_killed(
-    files: Sequence[File], directory: Path, *, kills: int, seed: int
+    files: Sequence[File], directory: Path, *, way: str, seed: int
 ) -> dict[str, Mismatch | SltError | AnabranchError | None]:
-    """Play files, several side by side, with kills at seeded moments; per file, what went wrong."""
+    """Play files, several side by side, in one of `KILLED_WAYS`, at seeded moments; per file, what went wrong."""
     chance = random.Random(seed)
     outcome: dict[str, Mismatch | SltError | AnabranchError | None] = {}
     for first in range(0, len(files), _SIDE_BY_SIDE):
         some = files[first : first + _SIDE_BY_SIDE]
-        outcome |= _play_side_by_side(some, directory / str(first), kills=kills, chance=chance)
+        outcome |= _play_side_by_side(some, directory / str(first), victims=KILLED_WAYS[way], chance=chance)
     return outcome
 
 
 def _play_side_by_side(
-    files: Sequence[File], directory: Path, *, kills: int, chance: random.Random
+    files: Sequence[File], directory: Path, *, victims: Sequence[str], chance: random.Random
 ) -> dict[str, Mismatch | SltError | AnabranchError | None]:
     fleet = Fleet(directory, [file.name for file in files])
     stages = {file.name: FleetStage(fleet, file.name) for file in files}
     playing: dict[str, Iterator[Record]] = {file.name: steps(file, stages[file.name]) for file in files}
     outcome: dict[str, Mismatch | SltError | AnabranchError | None] = dict.fromkeys(playing)
-    moments = _moments(files, kills, chance)
+    moments = _moments(files, victims, chance)
     try:
         turn = 0
         while playing:
@@ -166,24 +200,27 @@ def _play_side_by_side(
         fleet.close()
 
 
-def _moments(files: Sequence[File], kills: int, chance: random.Random) -> dict[int, str]:
-    """At which turns there is a kill, and of what kind: right after a turn with pushes, or inside a push."""
+def _moments(files: Sequence[File], victims: Sequence[str], chance: random.Random) -> dict[int, str]:
+    """At which turns there is a kill, and of what: right after a turn with pushes, or inside a push."""
     pushes = dict.fromkeys(range(1, max(len(file.records) for file in files)), 0)
     for file in files:
         for i, record in enumerate(file.records):
             if record.kind == "push" and i in pushes:
                 pushes[i] += 1
-    turns = sorted(pushes, key=lambda i: (-pushes[i], i))[: 2 * kills]
-    chosen = sorted(chance.sample(turns, min(kills, len(turns))))
-    return {turn + (kind == "after"): kind for turn, kind in zip(chosen, ["inside", "after"] * kills, strict=False)}
+    turns = sorted(pushes, key=lambda i: (-pushes[i], i))[: 2 * len(victims)]
+    chosen = sorted(chance.sample(turns, min(len(victims), len(turns))))
+    return {turn + (victim != "push"): victim for turn, victim in zip(chosen, victims, strict=False)}
 
 
-def _arm(kind: str, fleet: Fleet, stages: list[FleetStage], chance: random.Random) -> None:
-    if kind == "inside" and stages:
+def _arm(victim: str, fleet: Fleet, stages: list[FleetStage], chance: random.Random) -> None:
+    if victim == "push" and stages:
         chance.choice(stages).kill_in_push = chance.uniform(0.0, 0.02)
+        return
+    # Let the queries get into what was just pushed, or not quite.
+    time.sleep(chance.uniform(0.0, 0.3))
+    if victim in PARTS:
+        fleet.kill_part(victim)
     else:
-        # Let the queries get into what was just pushed, or not quite.
-        time.sleep(chance.uniform(0.0, 0.3))
         fleet.kill()
 
 

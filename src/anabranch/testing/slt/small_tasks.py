@@ -6,9 +6,14 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from anabranch.operators import archive_pieces, history_join, landmark, select, window_aggregate, window_join
+from anabranch.operators import select
+from anabranch.operators.archive import pieces as archive_pieces
+from anabranch.operators.history import join as history_join
+from anabranch.operators.history import landmark
+from anabranch.operators.join import operator as window_join
 from anabranch.operators.join import run, steps
 from anabranch.operators.merge import operator as merge
+from anabranch.operators.windows import aggregate as window_aggregate
 
 _LIMITS: tuple[tuple[Any, str], ...] = (
     (archive_pieces, "BYTES_PER_TASK"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from anabranch.database import Database
-from anabranch.spark.engine import Engine
+from anabranch.engine.protocol import Engine
 from anabranch.spark.source import AnabranchSource
 from anabranch.testing.slt.small_tasks import lower_limits
 
@@ -32,5 +32,5 @@ class SmallTasksDatabase(Database):
         fresh = self._engine is None
         engine = super().engine()
         if fresh:
-            engine.session.spark.dataSource.register(SmallTasksSource)
+            engine.spark.dataSource.register(SmallTasksSource)
         return engine

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from anabranch.connectors import connector_of
 from anabranch.database import Database
 from anabranch.testing.clock import ManualClock
 from anabranch.testing.slt.cells import Rows, shown, table_of, time_of
@@ -71,7 +72,7 @@ class Stage:
 
     def _end(self) -> None:
         for info in self._db.streams():
-            if info.origin == "append":
+            if connector_of(info).appendable:
                 self._db.writer(info.name).close(release=False)
         self._db.close()
 

@@ -3,7 +3,7 @@
 L. Golab, S. Garg and M. T. Özsu, "On Indexing Sliding Windows over On-line Data Streams" (2003), §5.
 
 An index holds one independent histogram per *group*; without groups all is in group 0. Values are
-int64 codes (`windows.values`). A value has a *node*, a number that stays the same until the value is
+int64 codes (`windows.basic.values`). A value has a *node*, a number that stays the same until the value is
 purged; basic windows keep nodes instead of values (the domain storage model), so what comes in and what goes
 out only follows them. Nodes are rows of flat arrays; node 0 stands for "none".
 

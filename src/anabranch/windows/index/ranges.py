@@ -15,8 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from anabranch.kernels.values import float_order
+from anabranch.windows.basic.values import Domain
 from anabranch.windows.index.base import Codes
-from anabranch.windows.values import Domain
 
 _INFINITY = 0x7FF0_0000_0000_0000
 _MANTISSA_BITS = 52

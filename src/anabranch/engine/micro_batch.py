@@ -1,0 +1,96 @@
+"""Where a micro-batch ends: decided here for whatever runs it, and written down before it runs.
+
+The rows there are, what the query has taken in, and its limits go in; an offset for each stream comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from anabranch.engine.reducing import Reducing
+from anabranch.log.offset import End
+from anabranch.operators.base import Operator
+from anabranch.operators.offset import Offset, Offsets
+from anabranch.operators.pace import Pace
+
+Ends = Mapping[str, End]
+"""How far each stream has come."""
+
+
+class Log(Protocol):
+    """What is asked of a stream to cut it."""
+
+    def offset_at(self, row: int, limit: End) -> End: ...
+
+    def row_at_time(self, time: int, end: int) -> int: ...
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a micro-batch takes in.
+
+    `rows`: at most so many of each stream (None: all there are). `together`: where one stream has more, the
+    others go no further in time than it, so that rows that are joined meet in the same micro-batch.
+    """
+
+    rows: Mapping[str, int | None]
+    pace: Pace = field(default_factory=Pace)
+    together: bool = True
+
+
+def end_of_batch(begin: Offsets, ends: Ends, logs: Mapping[str, Log], limits: Limits) -> dict[str, Offset]:
+    """Where the micro-batch that starts at `begin` ends; a stream that has not moved stays where it was."""
+    reached = {name: _limited(begin[name], ends[name], logs[name], limits.rows[name], limits.pace) for name in begin}
+    return _aligned(begin, ends, reached, logs) if limits.together else reached
+
+
+def _limited(begin: Offset, end: End, log: Log, most: int | None, pace: Pace) -> Offset:
+    waiting = end.row - begin.row
+    if most is not None and waiting > most:
+        end = log.offset_at(begin.row + most, end)
+    row, time = max(begin.row, end.row), max(begin.time, end.time)
+    if (row, time) == begin.place:
+        return begin
+    return Offset(row, time, pace.next(begin.every, waiting, most or waiting))
+
+
+def _aligned(begin: Offsets, ends: Ends, reached: dict[str, Offset], logs: Mapping[str, Log]) -> dict[str, Offset]:
+    """Where a stream was cut short, the others go no further in time than it; little has to be kept for later."""
+    cut = [offset.time for name, offset in reached.items() if offset.row < ends[name].row]
+    if len(reached) == 1 or not cut:
+        return reached
+    time, aligned = min(cut), dict(reached)
+    for name, offset in reached.items():
+        if offset.time > time and offset.row > begin[name].row:
+            row = max(begin[name].row, logs[name].row_at_time(time + 1, offset.row))
+            if row < offset.row:
+                at = logs[name].offset_at(row, offset.place) if row > begin[name].row else begin[name].place
+                aligned[name] = Offset(row, max(begin[name].time, at.time), offset.every)
+    return aligned
+
+
+class MicroBatches:
+    """The micro-batches of one operator, one after the other; `pace` says how many windows are answered now."""
+
+    def __init__(self, operator: Operator, pace: Callable[[], Pace]) -> None:
+        self._operator = operator
+        self._pace = pace
+        self._reducing = Reducing(operator)
+
+    def next_end(self, begin: Offsets, ends: Ends, logs: Mapping[str, Log], most: int | None) -> dict[str, Offset]:
+        """Where the next micro-batch ends that takes at most so many rows of each stream."""
+        rows = dict.fromkeys(begin, most)
+        together = self._operator.paced_by == "time"
+        if not self._reducing.wanted:
+            return end_of_batch(begin, ends, logs, Limits(rows, self._pace(), together))
+        first = self._operator.inputs[0]
+        self._reducing.look(ends[first])
+        if all(ends[name] == offset.place for name, offset in begin.items()):
+            return dict(begin)
+        keep = self._reducing.keep(begin[first].place, ends[first])
+        if most:
+            rows[first] = self._reducing.most(begin[first].place, most, keep)
+        reached = end_of_batch(begin, ends, logs, Limits(rows, self._pace(), together))
+        return {name: offset._replace(keep=keep) for name, offset in reached.items()}

@@ -1,0 +1,209 @@
+"""What each statement does. Those about one kind of object are in `objects`; the others are one function each here."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from anabranch.catalog import STREAM, ObjectName
+from anabranch.catalog.planning import plan_query, plan_question
+from anabranch.errors import AnabranchError, DataError
+from anabranch.log.reader import StreamReader
+from anabranch.log.stream import rejects_name
+from anabranch.objects import OBJECTS
+from anabranch.objects.base import Doing
+from anabranch.operators.archive.scan import ArchiveScan
+from anabranch.operators.base import Inputs, Operator
+from anabranch.operators.select import SelectRows
+from anabranch.queries.archived_files import archived_files
+from anabranch.queries.asking import ask, told_before
+from anabranch.result import Result
+from anabranch.sql import statements as s
+from anabranch.sql.once import OncePlan, StreamUse
+from anabranch.sql.reading.values import counted
+from anabranch.sql.standing.rows import INPUT_VIEW
+from anabranch.sql.tree import Select
+
+if TYPE_CHECKING:
+    from anabranch.database import Database
+
+
+def execute(db: Database, statement: s.Statement) -> Result:
+    """Run one parsed statement."""
+    kind = type(statement)
+    doing = EXECUTES.get(kind) or next(each.statements[kind] for each in OBJECTS.values() if kind in each.statements)
+    return doing(db, statement)
+
+
+def insert(db: Database, statement: s.InsertInto) -> Result:
+    schema = db.catalog.schema(statement.stream)
+    given = [n for n in schema.names if not (schema.stamped_on_arrival and n == schema.time)]
+    names = list(statement.columns) if statement.columns is not None else given
+    by_lower = {n.lower(): n for n in schema.names}
+    names = [by_lower.get(n.lower(), n) for n in names]
+    for row in statement.rows:
+        if len(row) != len(names):
+            raise DataError(
+                "VALUES_MISMATCH",
+                f"{counted(len(names), 'column')} for {counted(len(row), 'value')}",
+                hint="the columns are: " + ", ".join(names),
+            )
+    columns = {name: [row[i] for row in statement.rows] for i, name in enumerate(names)}
+    writer = db.writer(statement.stream)
+    rejected = writer.rejected_rows
+    writer.append(columns)
+    count = len(statement.rows) - (writer.rejected_rows - rejected)
+    message = f"{count} row{'s' if count != 1 else ''} inserted"
+    if writer.rejected_rows > rejected:
+        message += f", {writer.rejected_rows - rejected} rejected (see {rejects_name(statement.stream)})"
+    return Result(message=message)
+
+
+def select_once(db: Database, statement: s.SelectOnce) -> Result:
+    plan, seconds = _planned(db, statement.select), db.settings["statement_timeout_seconds"]
+    if plan.question is not None:
+        run = functools.partial(db.run_here_or_in_spark, seconds=seconds)
+        answer = ask(plan.question, db.catalog, db.history, run)
+        return Result(answer.table, notices=answer.notices)
+    return Result(db.engine().ask(lambda: _by_spark(db, plan), seconds))
+
+
+def _by_spark(db: Database, plan: OncePlan) -> pa.Table:
+    """The answer of an operator, or of Spark SQL, over what the streams hold."""
+    engine = db.engine()
+    if plan.standing is not None:
+        options = db.source_options(plan.standing.operator, ended=plan.ended)
+        rest = plan.standing.residual_sql
+        frame = engine.read_once(options) if rest is None else engine.sql_once(rest, {INPUT_VIEW: options})
+        return engine.collect(frame, _size(db, plan.standing.operator.inputs))
+    assert plan.guarded is not None
+    files = archived_files(plan, db.history)
+    views = {use.view: db.source_options(_read(use)) for use in plan.streams}
+    reads = _size(db, [use.stream for use in plan.streams])
+    if files:
+        try:
+            return engine.collect(engine.sql_once(plan.guarded, views, files), reads)
+        except AnabranchError:
+            if all(os.path.exists(path) for found in files.values() for path in found.paths):
+                raise
+    return engine.collect(engine.sql_once(plan.guarded, views), reads)
+
+
+def _size(db: Database, streams: Iterable[str]) -> int:
+    """Bytes that streams hold in the log; of one with archives or on a data server nobody knows so soon."""
+    total = 0
+    for name in streams:
+        reader = db.history(name)
+        known = isinstance(reader, StreamReader) and not reader.has_archives
+        total += reader.size() if known else sys.maxsize
+    return total
+
+
+def _planned(db: Database, select: Select) -> OncePlan:
+    """The plan of a question, whose archives must be there."""
+    plan = plan_question(select, db.catalog)
+    for stream, archive in plan.archives():
+        if archive is None:
+            db.archives.wanted(stream)
+        else:
+            db.archives.find(stream, archive)
+    return plan
+
+
+def is_about_archives(select: Select) -> bool:
+    """Whether a SELECT is about what archives hold, and not a standing query."""
+    return bool(select.archives) and not any(each.portions is not None for each in select.archives)
+
+
+def archive_frame(db: Database, select: Select) -> Any:
+    """A SELECT about archives as a DataFrame."""
+    plan, engine = _planned(db, select), db.engine()
+    if plan.question is not None:
+        return engine.frame_of(ask(plan.question, db.catalog, db.history, db.run_here_or_in_spark).table)
+    assert plan.guarded is not None
+    return engine.sql_once(plan.guarded, {use.view: db.source_options(_read(use)) for use in plan.streams})
+
+
+def _read(use: StreamUse) -> Operator:
+    """The operator that reads what a one-time query needs of a stream."""
+    names = use.schema.names if use.columns is None else list(use.columns) or [use.schema.time]
+    columns = tuple((name, exp.column(name, quoted=True).sql("spark")) for name in names)
+    if use.archive is not None:
+        past = use.archive
+        return ArchiveScan(
+            use.stream, columns, use.schema.time, use.filter, past.since, past.until, past.reducer, past.name
+        )
+    return SelectRows(use.stream, columns, use.schema.time, use.filter)
+
+
+def subscribe(db: Database, statement: s.Subscribe) -> Result:
+    db.catalog.stream(statement.name)
+    live = db.follow(statement.name, statement.start)
+    return Result(message=f'subscribed to "{statement.name}"', live=live)
+
+
+def explain(db: Database, statement: s.Explain) -> Result:
+    inner = statement.statement
+    notices: list[str] = []
+    if isinstance(inner, s.ExplainQuery):
+        text = db.get_query(inner.name).explain(statement.format)
+    elif is_about_archives(inner.select):
+        asked = _planned(db, inner.select)
+        text = asked.explain_json() if statement.format == "json" else asked.explain_text()
+        notices = [] if asked.question is None else told_before(asked.question, db.history)
+    else:
+        plan = plan_query(inner.select, db.catalog)
+        inputs = Inputs({name: db.reader(name) for name in plan.operator.inputs})
+        text = plan.explain_json(inputs) if statement.format == "json" else plan.explain_text(inputs)
+    return Result(pa.table({"plan": text.splitlines() if statement.format == "text" else [text]}), notices=notices)
+
+
+def show(db: Database, statement: s.Show) -> Result:
+    return Result(OBJECTS[statement.kind].show(db))
+
+
+def describe(db: Database, statement: s.Describe) -> Result:
+    which = _described(db, statement)
+    return Result(OBJECTS[which.kind].describe(db, which))
+
+
+def _described(db: Database, statement: s.Describe) -> ObjectName:
+    """What is meant; by its name alone, a part of another of the same name stands for that."""
+    if statement.kind is not None:
+        return OBJECTS[statement.kind].find(db, statement.name, statement.on)
+    kinds = [kind for kind in OBJECTS.values() if kind.saying.has_plain_names]
+    named = [kind.find(db, statement.name) for kind in kinds if kind.exists(db, statement.name)]
+    for which in named:
+        if OBJECTS[which.kind].owner(db, which) not in named:
+            return which
+    return OBJECTS[STREAM].find(db, statement.name)
+
+
+def drop(db: Database, statement: s.Drop) -> Result:
+    kind = OBJECTS[statement.kind]
+    try:
+        which = kind.find(db, statement.name, statement.on)
+    except AnabranchError as problem:
+        if statement.if_exists and problem.name in kind.absent:
+            return Result(message=problem.message)
+        raise
+    db.drop(which)
+    return Result(message=f"{kind.told(which)} dropped")
+
+
+EXECUTES: dict[type[s.Statement], Doing] = {
+    s.InsertInto: insert,
+    s.SelectOnce: select_once,
+    s.Subscribe: subscribe,
+    s.Explain: explain,
+    s.Show: show,
+    s.Describe: describe,
+    s.Drop: drop,
+}
+"""What is done by every statement that is not of one kind of object; for those, `OBJECTS` says it."""

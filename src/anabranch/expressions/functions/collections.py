@@ -1,0 +1,61 @@
+"""Arrays, maps and structs, and functions of their elements."""
+
+from __future__ import annotations
+
+from anabranch.expressions.functions.declaring import left_to_spark
+
+COLLECTIONS = left_to_spark(
+    "collections",
+    """
+aggregate, reduce: The elements of an array folded into one value.
+array: An array of its arguments.
+array_append: The array with one more at its end.
+array_compact: The array without NULLs.
+array_contains: Whether an array holds a value.
+array_distinct: The different elements.
+array_except: The elements that are in the first array and not in the second.
+array_insert: The array with a value put in at a place.
+array_intersect: The elements that are in both arrays.
+array_join: The elements as one text with something between them.
+array_max: The largest element.
+array_min: The smallest element.
+array_position: The place of a value, or 0.
+array_prepend: The array with one more at its beginning.
+array_remove: The array without a value.
+array_repeat: An array of a value so many times.
+array_size: How many elements an array has.
+array_sort: The elements in order, perhaps one given by a comparison.
+array_union: The elements that are in either array.
+arrays_overlap: Whether two arrays have an element in common.
+arrays_zip: An array of structs, one for each place of several arrays.
+cardinality, size: How many elements an array or a map has.
+collect_union: The different elements of all arrays.
+element_at: The element at a place, or of a key.
+exists: Whether a condition holds for any element.
+filter: The elements for which a condition holds.
+flatten: An array of arrays as one.
+forall: Whether a condition holds for all elements.
+get: The element at a place counted from 0, or NULL.
+map: A map of keys and values in turn.
+map_concat: Several maps as one.
+map_contains_key: Whether a map has a key.
+map_entries: The keys and values of a map as an array of structs.
+map_filter: The entries for which a condition holds.
+map_from_arrays: A map of an array of keys and one of values.
+map_from_entries: A map of an array of structs.
+map_keys: The keys of a map.
+map_values: The values of a map.
+map_zip_with: Two maps put together by a function of key and values.
+named_struct: A struct of names and values in turn.
+sequence: The values from one to another by steps.
+slice: So many elements from a place on.
+sort_array: The elements in order, ascending or descending.
+str_to_map: A text as a map, by what separates entries and keys.
+struct: A struct of its arguments.
+transform: The elements, each changed by a function.
+transform_keys: The map with its keys changed by a function.
+transform_values: The map with its values changed by a function.
+try_element_at: As `element_at`, or NULL where there is none.
+zip_with: Two arrays put together by a function of both elements.
+""",
+)

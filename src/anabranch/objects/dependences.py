@@ -1,0 +1,77 @@
+"""The graph of dependences: who reads what and what belongs to what, and so what may be dropped.
+
+Its edges are what `OBJECTS` says: an object reads others, has an owner, and has parts that go with it. The readers of
+a thing are found in the catalog's index and asked whether it is so; nobody else is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from anabranch.catalog import ObjectName
+from anabranch.errors import CatalogError
+from anabranch.objects import OBJECTS
+
+if TYPE_CHECKING:
+    from anabranch.database import Database
+
+
+def readers_of(db: Database, thing: ObjectName) -> Iterator[ObjectName]:
+    """The objects that read a thing."""
+    if not db.catalog.readers.exist():
+        _index(db)
+    for reader in db.catalog.readers.of(thing):
+        kind = OBJECTS[reader.kind]
+        if kind.exists(db, reader.name, reader.on) and thing.key in (read.key for read in kind.reads(db, reader)):
+            yield reader
+
+
+def _index(db: Database) -> None:
+    """For a database of before, where nobody has written down what is read."""
+    every = [(which, list(kind.reads(db, which))) for kind in OBJECTS.values() for which in kind.all(db)]
+    with db.catalog.lock():
+        if not db.catalog.readers.exist():
+            db.catalog.readers.build(every)
+
+
+def drop(db: Database, which: ObjectName) -> ObjectName:
+    """Remove an object and all that goes with it, unless others need any of that; gives what was dropped."""
+    kind = OBJECTS[which.kind]
+    owner = kind.owner(db, which)
+    if owner is not None:
+        if kind.stands_for(owner):
+            return drop(db, owner)
+        raise _refused(kind.as_part, which, f"belongs to {_told(owner)}", owner)
+    whole = list(_whole(db, which))
+    _refuse_if_read(db, whole)
+    for part in whole:
+        OBJECTS[part.kind].claim(db, part)
+    for part in reversed(whole):
+        OBJECTS[part.kind].remove(db, part)
+    return which
+
+
+def _whole(db: Database, which: ObjectName) -> Iterator[ObjectName]:
+    """An object and all that goes with it, each before its own parts."""
+    yield which
+    for part in OBJECTS[which.kind].parts(db, which):
+        yield from _whole(db, part)
+
+
+def _refuse_if_read(db: Database, whole: list[ObjectName]) -> None:
+    going = {part.key for part in whole}
+    for part in whole:
+        thing = OBJECTS[part.kind].read_as(db, part)
+        for reader in readers_of(db, thing) if thing is not None else ():
+            if reader.key not in going:
+                raise _refused("STREAM_IS_USED", part, f"is read by {_told(reader)}", reader, " first")
+
+
+def _refused(error: str, which: ObjectName, why: str, instead: ObjectName, when: str = "") -> CatalogError:
+    words = " ".join(OBJECTS[instead.kind].saying.words[0])
+    return CatalogError(error, f"{_told(which)} {why}", hint=f"DROP {words} {instead}{when}")
+
+
+def _told(which: ObjectName) -> str:
+    return OBJECTS[which.kind].told(which)

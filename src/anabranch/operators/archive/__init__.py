@@ -1,0 +1,1 @@
+"""Operators that read and write archives in jobs, asked once."""

@@ -1,0 +1,44 @@
+"""How far a micro-batch goes in a stream, and what else it was decided to be before it ran."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from anabranch.log.offset import MIN_TIME, End
+
+
+class Offset(NamedTuple):
+    """All rows numbered below `row`; no later row is older than `time` (`log.offset.End`).
+
+    Where it is the end of a micro-batch, `every` says that of the windows that end in it every k-th
+    is answered; standing in the offset, it is the same when the micro-batch is run again. So does
+    `keep`: the fraction of history that a micro-batch reads, where a reducer says so (`archive.reducers`).
+    """
+
+    row: int = 0
+    time: int = MIN_TIME
+    every: int = 1
+    keep: float = 1.0
+
+    @property
+    def place(self) -> End:
+        """How far it is, whatever was decided of the micro-batch."""
+        return End(self.row, self.time)
+
+    @staticmethod
+    def at(end: End) -> Offset:
+        """The offset of all that a stream has."""
+        return Offset(end.row, end.time)
+
+
+Offsets = Mapping[str, Offset]
+"""An offset for each input stream."""
+
+
+def offsets_to_json(offsets: Offsets) -> dict[str, list[Any]]:
+    return {name: list(offset) for name, offset in offsets.items()}
+
+
+def offsets_from_json(saved: Mapping[str, Any]) -> dict[str, Offset]:
+    return {name: Offset(*offset) for name, offset in saved.items()}

@@ -1,0 +1,34 @@
+"""What operators report of their work beside rows and bytes: one row and one file for each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from anabranch.operators.history import withheld
+from anabranch.operators.join import completeness
+from anabranch.operators.merge import counts
+
+Event = tuple[str, str]
+"""Its name, and what it means."""
+
+
+class ReportKind(NamedTuple):
+    """How reports of one kind are put together and told."""
+
+    together: Callable[[Any, Any], Any]
+    """Those of two tasks of the same micro-batch."""
+    after: Callable[[Any, Any], Any]
+    """What a query keeps of it after one more micro-batch: of what it had kept (None at first), and what was said."""
+    told: Callable[[Any], dict[str, Any]]
+    """What a query's statistics say of what it has kept (None: nothing was reported yet)."""
+    events: Callable[[Any, Any], Iterable[Event]] = lambda before, said: ()
+    """What people should know when that is said after what was kept before."""
+
+
+REPORTS: dict[str, ReportKind] = {
+    completeness.KIND: ReportKind(completeness.together, completeness.after, completeness.told),
+    counts.KIND: ReportKind(counts.together, counts.after, counts.told, counts.events),
+    withheld.KIND: ReportKind(withheld.together, withheld.after, withheld.told, withheld.events),
+}
+"""Every kind of report there is."""

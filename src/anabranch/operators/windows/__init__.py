@@ -1,0 +1,1 @@
+"""Operators over the windows of one stream, and of two as sets."""

@@ -1,0 +1,171 @@
+"""What stands: a question with its plan, its place in the database, and how far it has come.
+
+It knows nothing of what runs it (`queries.host`), or whether anything does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from anabranch.catalog import Catalog, QueryInfo
+from anabranch.log import retention
+from anabranch.log.offset import End
+from anabranch.log.reader import StreamReader
+from anabranch.log.stream import ANSWERS, StreamInfo
+from anabranch.operators.base import Inputs, Operator
+from anabranch.operators.offset import Offset
+from anabranch.queries.progress import Progress
+from anabranch.schema import StreamSchema
+from anabranch.settings import Settings
+
+if TYPE_CHECKING:
+    from anabranch.connectors.base import Reader
+    from anabranch.sql.standing.standing_plan import StandingPlan
+
+_LONGEST_AHEAD = 1 << 50
+"""An answer is at most this much (µs) further in time than the streams it is made from."""
+
+Ends = dict[str, End]
+
+
+class Member:
+    """A standing query as data, and what can be read off it; `progress` counts while this process runs it."""
+
+    def __init__(self, info: QueryInfo, plan: StandingPlan, catalog: Catalog, settings: Settings) -> None:
+        self.info = info
+        self.plan = plan
+        self.catalog = catalog
+        self.settings = settings
+        self.storage = catalog.query_storage(info.name)
+        self.progress = Progress(self.storage)
+        self._due: tuple[dict[str, Offset], dict[str, int]] = ({}, {})
+        self._due_readers: dict[str, Reader] = {}
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    @property
+    def operator(self) -> Operator:
+        return self.plan.operator
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The streams it reads."""
+        return self.operator.inputs
+
+    @property
+    def scratch(self) -> str:
+        """Where its operator keeps files; one that was dropped and made anew does not find those of before."""
+        return self.storage.child("scratch", self.info.id).address
+
+    # -- when it is made ---------------------------------------------------------------------------
+
+    def answers(self, schema: pa.Schema | None) -> StreamInfo:
+        """The stream its answers are to go to; `schema` are its columns where only Spark could tell them."""
+        columns = self.plan.schema
+        if columns is None:
+            assert schema is not None
+            columns = StreamSchema(_plain(schema), self.plan.time)
+        return StreamInfo(self.name, columns, origin=ANSWERS, owner=self.name)
+
+    def prepare(self) -> None:
+        """Keep what it has yet to read, and tell what people should know."""
+        for name in self.inputs:
+            reader = self.catalog.open_stream(name)
+            reader.refresh()
+            retention.hold(self.catalog.stream_storage(name), self.name, reader.first_row(), None)
+        for event, text in self.operator.notices(Inputs(self.readers())):
+            self.storage.make()
+            self.progress.tell(event, text)
+
+    def let_go(self) -> None:
+        """Nothing is kept for it any longer."""
+        for name in self.inputs:
+            retention.let_go(self.catalog.stream_storage(name), self.name)
+
+    # -- its streams -------------------------------------------------------------------------------
+
+    def readers(self) -> dict[str, Reader]:
+        history = self.operator.reads_history
+        readers = {name: self.catalog.open_stream(name, history=history) for name in self.inputs}
+        for reader in readers.values():
+            reader.refresh()
+        return readers
+
+    def ends(self) -> Ends:
+        """How far its streams have come."""
+        return {name: self.catalog.open_stream(name).end() for name in self.inputs}
+
+    def known_ends(self) -> Ends:
+        """The same for a look at it: a stream whose server is away has come nowhere."""
+        return {name: self.catalog.end_of(name) or End() for name in self.inputs}
+
+    def has_reached(self, target: Mapping[str, End], done: Mapping[str, Offset]) -> bool:
+        return all(
+            end == End() or (name in done and done[name].row >= end.row and done[name].time >= end.time)
+            for name, end in target.items()
+        )
+
+    def behind(self, target: Mapping[str, End], done: Mapping[str, Offset]) -> int:
+        """How many rows are still to be taken in."""
+        return sum(max(end.row - done.get(name, Offset()).row, 0) for name, end in target.items())
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def due(self, done: dict[str, Offset]) -> dict[str, int]:
+        """Per stream, the time (µs) it must reach for more to be answered though no row comes."""
+        if not done:
+            return {}
+        if self._due[0] != done:
+            if not self._due_readers:
+                self._due_readers = self.readers()
+            self._due = (done, self.operator.due(done, Inputs(self._due_readers, self.scratch)))
+        return self._due[1]
+
+    def wanted_of_inputs(self, time: int, done: dict[str, Offset]) -> int | None:
+        """The time its streams must reach for its answer to reach `time`; None if it has."""
+        reached = self.operator.reached
+        if not done or reached(done) >= time:
+            return None if done else time
+        low, high = time - _LONGEST_AHEAD, time
+        while low < high:
+            middle = (low + high) // 2
+            at = {name: offset._replace(time=max(offset.time, middle)) for name, offset in done.items()}
+            low, high = (low, middle) if reached(at) >= time else (middle + 1, high)
+        return high
+
+    # -- its answers -------------------------------------------------------------------------------
+
+    def reader(self) -> StreamReader:
+        """Of its Stream."""
+        reader = StreamReader(self.catalog.stream_storage(self.name))
+        reader.refresh()
+        return reader
+
+    def store(self, done: dict[str, Offset]) -> pa.Table:
+        """Its Store: the current answer, after what it has taken in."""
+        inputs = Inputs(self.readers(), window_memory=self.settings["window_memory_bytes"])
+        kept = self.operator.store(done, inputs)
+        if kept is not None:
+            return kept
+        reader = self.reader()
+        end = reader.end()
+        if end.row == 0:
+            return reader.schema.empty_table()
+        newest = reader.read(end.row - 1, end.row, [reader.time_column]).column(0)[0].value
+        every = max((offset.every for offset in done.values()), default=1)
+        since = self.operator.current(end.time, newest, every)
+        return reader.read(end.row if since is None else reader.row_at_time(since, end.row), end.row)
+
+    def explain(self, format: str) -> str:
+        inputs = Inputs(self.readers())
+        return self.plan.explain_json(inputs) if format == "json" else self.plan.explain_text(inputs)
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    """A schema with Arrow's types as streams hold them."""
+    return StreamSchema.from_json(StreamSchema(schema, "").to_json()).arrow

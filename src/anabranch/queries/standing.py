@@ -1,0 +1,199 @@
+"""The standing queries of a database, as this process knows them: made, found, gone on with, taken over."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from anabranch.catalog import QUERY, Catalog, ObjectName, QueryInfo
+from anabranch.catalog.planning import plan_query
+from anabranch.catalog.readers import reads
+from anabranch.clock import Clock
+from anabranch.engine.protocol import Engine
+from anabranch.errors import AnabranchError, CatalogError
+from anabranch.queries.damaged import DamagedQuery
+from anabranch.queries.member import Member
+from anabranch.queries.query import Query
+from anabranch.queries.quietly import all_at_once, quietly
+from anabranch.queries.timekeeper import Timekeeper
+from anabranch.settings import Settings
+from anabranch.sql.single import single_select
+from anabranch.sql.standing.standing_plan import StandingPlan
+from anabranch.sql.tree import Select
+
+_LOOK_SECONDS = 2.0
+"""How often a process looks for queries that nobody runs any more."""
+
+
+class Surroundings(NamedTuple):
+    """What queries need of their database."""
+
+    catalog: Catalog
+    settings: Settings
+    clock: Clock
+    engine: Callable[[], Engine]
+    timekeeper: Timekeeper
+    moved: Callable[[], None]
+    """Called when an answer has gone on."""
+    wants_archive: Callable[[str], None]
+    """An error if a stream has no archive."""
+
+
+class StandingQueries:
+    """See the module."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._around = surroundings
+        self._catalog = surroundings.catalog
+        self._mutex = threading.RLock()
+        self._queries: dict[str, Query] = {}
+        self._closed = False
+        self._lost: set[str] = set()
+        self._look_again = time.monotonic() + _LOOK_SECONDS
+
+    # -- which there are ---------------------------------------------------------------------------
+
+    def known(self) -> list[Query]:
+        """Those that this process has met."""
+        return list(self._queries.values())
+
+    def all(self) -> list[Query]:
+        """All of them, whoever runs them."""
+        return [self.get(info.name) for info in self._catalog.queries()]
+
+    def get(self, name: str) -> Query:
+        """The handle of one that exists."""
+        info = self._catalog.query(name)
+        with self._mutex:
+            known = self._queries.get(name.lower())
+            if known is not None and known.id == info.id:  # else another process has dropped it and made one anew
+                return known
+            try:
+                if info.is_damaged:
+                    raise info.damage()
+                plan = self._plan_of(info)
+            except AnabranchError as problem:  # the others go on, and it says why it does not
+                return DamagedQuery(info, self._catalog, problem)
+            query = self._queries[name.lower()] = self._make(info, plan)
+            return query
+
+    def find(self, name: str) -> Query | None:
+        """The query that fills a stream, if one does."""
+        with contextlib.suppress(CatalogError):
+            return self.get(name)
+        return None
+
+    def known_or_find(self, name: str) -> Query | None:
+        """The same, without a look at the catalog for those that this process has met."""
+        return self._queries.get(name.lower()) or self.find(name)
+
+    def _plan_of(self, info: QueryInfo) -> StandingPlan:
+        """As it was planned when it was made; planned again only where that was lost, or another version wrote it."""
+        saved = self._catalog.plan_of(info)
+        if saved is not None:
+            plan = StandingPlan.from_json(saved)
+            for stream in plan.operator.inputs:
+                self._catalog.stream(stream)  # one that is damaged is said to be
+            return plan
+        plan = plan_query(single_select(info.sql), self._catalog)
+        quietly(lambda: self._catalog.save_plan(info, plan.to_json()))
+        return plan
+
+    def _make(self, info: QueryInfo, plan: StandingPlan) -> Query:
+        around = self._around
+        member = Member(info, plan, self._catalog, around.settings)
+        return Query(member, around.engine, around.clock, self.find, around.timekeeper, around.moved)
+
+    # -- made and dropped --------------------------------------------------------------------------
+
+    def ask(self, select: Select, name: str | None) -> Query:
+        """A query for a SELECT; under the name of one that exists, the same SELECT gives that one back."""
+        if name is None:
+            taken = {*self._catalog.query_names(), *self._catalog.stream_names()}
+            name = next(n for i in range(1, 1_000_000) if (n := f"q{i}") not in taken)
+        elif self._catalog.has_query(name):
+            query = self.get(name)
+            if " ".join(query.sql.split()) != " ".join(select.source.split()):
+                raise CatalogError(
+                    "NAME_EXISTS",
+                    f'query "{query.name}" exists with another SELECT',
+                    hint="choose another name, or DROP QUERY it first",
+                )
+            if query.status in ("stopped", "failed", "lost"):
+                query.start()
+            return query
+        return self.create(name, select)
+
+    def create(self, name: str, select: Select, kind: str = QUERY, owner: ObjectName | None = None) -> Query:
+        """Make and start one from a parsed SELECT; `owner` is what it is a part of."""
+        plan = plan_query(select, self._catalog)
+        for stream in plan.operator.archives_wanted():
+            self._around.wants_archive(stream)
+        read = reads(plan.operator.inputs, history=plan.operator.reads_history)
+        info = QueryInfo(name, select.source, kind=kind, reads=read, owner=owner)
+        query = self._make(info, plan)
+        answers = query.answers()
+        with self._mutex:
+            try:
+                self._catalog.create_query(info, answers, plan.to_json(), query.claim)
+            except BaseException:
+                query.halt()
+                raise
+            self._queries[name.lower()] = query
+        try:
+            query.prepare()
+            query.start()
+        except BaseException:
+            self.remove(name)
+            raise
+        return query
+
+    def remove(self, name: str) -> None:
+        """End one and remove all it has."""
+        query = self.get(name)
+        query.drop()
+        with self._mutex:
+            if self._queries.get(name.lower()) is query:
+                del self._queries[name.lower()]
+
+    # -- life --------------------------------------------------------------------------------------
+
+    def resume(self) -> None:
+        """Go on with those that were running when the database was last closed or killed."""
+        for info in self._catalog.queries():
+            if info.running:
+                # Another process runs it, or it has failed and says why: the rest opens.
+                with contextlib.suppress(AnabranchError):
+                    self.get(info.name).start_soon()
+
+    def take_over(self) -> None:
+        """Run those whose process has ended. Whoever takes the lock first has them.
+
+        Only those that were lost at the last look, too: others are being stopped, made or started at this moment.
+        """
+        began = time.monotonic()
+        if began < self._look_again:
+            return
+        lost = {info.name for info in self._catalog.queries() if info.running and self._is_lost(info.name)}
+        for name in lost & self._lost:
+            with self._mutex:
+                if self._closed:
+                    return
+                quietly(self.get(name).start_soon)
+        self._lost = lost
+        now = time.monotonic()
+        self._look_again = now + max(_LOOK_SECONDS, 20 * (now - began))
+
+    def _is_lost(self, name: str) -> bool:
+        with contextlib.suppress(CatalogError):  # it may have been dropped
+            return self.get(name).status == "lost"
+        return False
+
+    def close(self) -> None:
+        """End all that run here; what should run goes on elsewhere, or at the next start."""
+        with self._mutex:
+            self._closed = True
+        all_at_once([query.halt for query in self.known()])

@@ -1,0 +1,1 @@
+"""What a query may touch and say, whatever it is planned as."""

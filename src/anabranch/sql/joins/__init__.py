@@ -1,0 +1,1 @@
+"""Joins of streams inside windows, aggregates over them, and arithmetic of such aggregates."""

@@ -1,0 +1,1 @@
+"""MERGE JOIN: streams whose keys agree within a tolerance."""

@@ -1,0 +1,27 @@
+"""CREATE CONTINUOUS QUERY, and the SELECT inside statements."""
+
+from __future__ import annotations
+
+from anabranch.sql.reading.cursor import Cursor, word
+from anabranch.sql.reading.names import take_new_name
+from anabranch.sql.reading.query_parser import parse_select
+from anabranch.sql.statements import CreateQuery, Statement
+from anabranch.sql.tree import Select
+
+SELECTS = ("SELECT", "WITH", "(")
+"""How a SELECT begins."""
+
+
+def take_select(cursor: Cursor) -> Select:
+    """A SELECT, to the end of the statement."""
+    if word(cursor.peek()) not in SELECTS:
+        cursor.fail("expected SELECT")
+    return parse_select(cursor.rest(), cursor.text)
+
+
+def take_create_query(cursor: Cursor) -> Statement:
+    """What follows CREATE CONTINUOUS QUERY."""
+    if_not_exists = cursor.words("IF", "NOT", "EXISTS")
+    name = take_new_name(cursor, "the query's name")
+    cursor.expect("AS")
+    return CreateQuery(name, take_select(cursor), if_not_exists)

@@ -1,0 +1,1 @@
+"""A SELECT as a standing query: the table of plans, and what all of them need."""

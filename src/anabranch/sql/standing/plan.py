@@ -1,0 +1,69 @@
+"""A SELECT as a standing query: which operator runs it, and what is left to Spark SQL.
+
+A standing query reads one stream (a set operation two, a join or merge several) and must be able to say, row
+by row or window by window, that an answer is final. `PLANS` is the table of all shapes there are; what cannot say so
+is refused by the family whose shape it has, with what to write instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from anabranch.errors import SqlError
+from anabranch.sql.checking.safety import check_tree
+from anabranch.sql.history.joins import is_history_join, plan_history_join
+from anabranch.sql.history.landmarks import is_landmark, plan_landmark
+from anabranch.sql.joins.aggregates import is_join_aggregate, plan_join_aggregate
+from anabranch.sql.joins.combinations import is_combination, plan_combination
+from anabranch.sql.joins.join import is_join, plan_join
+from anabranch.sql.merges.merge import is_merge, plan_merge
+from anabranch.sql.reading.reduce_by import NONE_REGISTERED, Registered
+from anabranch.sql.standing.columns import selects_all
+from anabranch.sql.standing.rows import is_of_rows, plan_rows
+from anabranch.sql.standing.sources import Lookup
+from anabranch.sql.standing.standing_plan import StandingPlan
+from anabranch.sql.tree import Select
+from anabranch.sql.windows.aggregates import is_window_aggregate, plan_window_aggregate
+from anabranch.sql.windows.rows import is_of_window_rows, plan_window_rows
+from anabranch.sql.windows.sets import is_of_sets, plan_sets
+
+
+class PlanKind(NamedTuple):
+    """One shape of a standing query: how it is recognised, and how it is planned; both only look at the query."""
+
+    name: str
+    matches: Callable[[Select], bool]
+    plan: Callable[[Select, Lookup, Registered], StandingPlan]
+
+
+PLANS: tuple[PlanKind, ...] = (
+    PlanKind("join with the past", is_history_join, plan_history_join),
+    PlanKind("aggregates since a time", is_landmark, plan_landmark),
+    PlanKind("merge", is_merge, plan_merge),
+    PlanKind("combination of aggregates", is_combination, plan_combination),
+    PlanKind("aggregates over a join", is_join_aggregate, plan_join_aggregate),
+    PlanKind("join", is_join, plan_join),
+    PlanKind("set operation of windows", is_of_sets, plan_sets),
+    PlanKind("aggregates of windows", is_window_aggregate, plan_window_aggregate),
+    PlanKind("rows of windows", is_of_window_rows, plan_window_rows),
+    PlanKind("rows", is_of_rows, plan_rows),
+)
+"""Every shape there is; the first that matches plans the query."""
+
+
+def plan_standing(select: Select, lookup: Lookup, reducers: Registered = NONE_REGISTERED) -> StandingPlan:
+    """The plan of a standing query, or a refusal that says what to add; `reducers` are the user's own."""
+    try:
+        check_tree(select, standing=True)
+        kind = next(kind for kind in PLANS if kind.matches(select))
+        return replace(kind.plan(select, lookup, reducers), selects_all=selects_all(select))
+    except RecursionError:
+        raise too_large(select) from None
+
+
+def too_large(select: Select) -> SqlError:
+    return select.error(
+        "QUERY_TOO_LARGE", "the query is nested or chained too deeply", hint="cut it into several queries"
+    )

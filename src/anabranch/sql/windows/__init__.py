@@ -1,0 +1,1 @@
+"""Windowed queries: aggregates, rows, and sets of two windows."""

@@ -1,0 +1,133 @@
+"""Standing queries with aggregates: groups inside windows.
+
+A group is complete, and its answer row final, when its window has passed; that is what bounds
+what the query keeps. So every aggregate has a window, from the WINDOW clause or from GROUP BY.
+SELECT DISTINCT is a GROUP BY of what it selects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+from sqlglot import exp
+
+from anabranch.functions.aggregates import row_of
+from anabranch.operators.base import Operator
+from anabranch.operators.windows.aggregate import WindowAggregate
+from anabranch.operators.windows.changes import WindowChanges
+from anabranch.operators.windows.sets import WindowSetOperation
+from anabranch.schema import ARRIVAL_COLUMN, StreamSchema
+from anabranch.sql.reading.hints import Structures, structures_of_aggregates
+from anabranch.sql.reading.reduce_by import Registered
+from anabranch.sql.standing.columns import Scope, sql_of
+from anabranch.sql.standing.rows import Output, answer_schema, check_names
+from anabranch.sql.standing.sources import Lookup, one_stream
+from anabranch.sql.standing.standing_plan import StandingPlan
+from anabranch.sql.tree import Select
+from anabranch.sql.windows.aggregate_functions import is_aggregate
+from anabranch.sql.windows.aggregate_reader import AggregateReader
+from anabranch.sql.windows.group_by import checked
+from anabranch.sql.windows.rows import without_stars
+from anabranch.sql.windows.windowed import limit_of, order_of, orderings, stamp_of, time_of, with_change
+
+AnyAggregate = TypeVar("AnyAggregate", bound=Operator)
+
+
+@dataclass(frozen=True)
+class Aggregated(Generic[AnyAggregate]):
+    """An aggregate that stands alone or is part of another; `outputs` is its select list, over columns of `inner`."""
+
+    operator: AnyAggregate
+    schema: StreamSchema
+    outputs: tuple[Output, ...]
+    inner: pa.Schema
+
+
+def is_window_aggregate(select: Select) -> bool:
+    """True for aggregates, and for DISTINCT in windows, which is one."""
+    tree = select.tree
+    if not isinstance(tree, exp.Select):
+        return False
+    return is_aggregate(tree) or (bool(tree.args.get("distinct")) and select.window is not None)
+
+
+def plan_window_aggregate(select: Select, lookup: Lookup, reducers: Registered) -> StandingPlan:
+    """The operator of a windowed aggregate, or of its changes."""
+    scope, tree = one_stream(select, lookup)
+    if tree.args.get("distinct"):
+        refuse_distinct_groups(select, tree)
+        tree = without_stars(scope, tree)
+    aggregated = aggregate_of(scope, tree)
+    return final_or_changes(select, aggregated.operator, aggregated.schema)
+
+
+def final_or_changes(
+    select: Select, operator: WindowAggregate | WindowSetOperation, schema: StreamSchema
+) -> StandingPlan:
+    """The answers of windows, or with EMIT CHANGES how each differs from the one before."""
+    if select.emit is not None and select.emit.changes:
+        return StandingPlan(WindowChanges(operator), None, with_change(select, schema), schema.time)
+    return StandingPlan(operator, None, schema, schema.time)
+
+
+def refuse_distinct_groups(select: Select, tree: exp.Select) -> None:
+    if is_aggregate(tree):
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            "DISTINCT cannot stand beside aggregates or GROUP BY",
+            tree,
+            hint="leave DISTINCT out; GROUP BY gives each group once",
+            keyword="DISTINCT",
+        )
+
+
+def aggregate_of(scope: Scope, tree: exp.Select) -> Aggregated[WindowAggregate]:
+    """The groups inside windows of one stream."""
+    reader = AggregateReader(scope, tree)
+    reader.read()
+    where = tree.args.get("where")
+    filter_tree = checked(scope, where.this, boolean=True) if where is not None else None
+    outputs = reader.outputs()
+    having = reader.having()
+    window = reader.groups.window
+    by_name = {out.name.lower(): out.value for out in outputs}
+    ordering = orderings(scope, tree, outputs, lambda key: reader.rewrite(key, {}, by_name))
+    inner = reader.check(outputs, having)
+    selected = tuple(outputs)
+    stamp = stamp_of(outputs, window)
+    if stamp is None:
+        stamp = Output(ARRIVAL_COLUMN, time_of(window), tree)
+        outputs = [*outputs, stamp]
+    check_names(scope, outputs, stamp)
+    filter_sql = sql_of(filter_tree) if filter_tree is not None else None
+    structures = _structures(reader)
+    operator = WindowAggregate(
+        stream=scope.stream,
+        unit=window.unit,
+        size=window.size,
+        slide=window.slide,
+        keys=reader.named_keys(),
+        aggregates=reader.named_aggregates(),
+        columns=tuple((out.name, sql_of(out.value)) for out in outputs),
+        time=stamp.name,
+        filter=filter_sql,
+        having=sql_of(having) if having is not None else None,
+        order=order_of(scope, ordering, inner),
+        limit=limit_of(scope, tree),
+        index=structures.index,
+        storage=structures.storage,
+    )
+    schema = answer_schema(scope, outputs, stamp.name, inner)
+    return Aggregated(operator, schema, selected, inner)
+
+
+def _structures(reader: AggregateReader) -> Structures:
+    rows = [(row_of(function), name) for name, (function, _) in reader.aggregates.items()]
+    values = [(row.approximate, name) for row, name in rows if row.kind == "holistic"]
+    return structures_of_aggregates(
+        reader.scope.select,
+        [name for approximate, name in values if not approximate],
+        [name for approximate, name in values if approximate],
+    )

@@ -1,0 +1,163 @@
+"""What a windowed query groups by: the keys of GROUP BY, or of DISTINCT, and the window among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from anabranch.errors import SqlError
+from anabranch.schema import ARRIVAL_COLUMN
+from anabranch.sql.checking.safety import called
+from anabranch.sql.standing.columns import WINDOW_COLUMNS, Scope, sql_of, window_column
+from anabranch.sql.standing.rows import check_condition
+from anabranch.sql.tree import Window
+from anabranch.sql.windows.aggregate_functions import aggregate_name
+from anabranch.sql.windows.time_windows import window_of
+from anabranch.sql.windows.windowed import type_in_window
+
+NO_WINDOW = Window("time", 0, 0)
+"""In place of the window, where a scope has none."""
+
+
+@dataclass(frozen=True)
+class GroupBy:
+    """The window, the keys of GROUP BY that said it, and the other keys by name."""
+
+    window: Window
+    window_keys: list[exp.Expr]
+    keys: dict[str, exp.Expr]
+
+
+def read_groups(scope: Scope, tree: exp.Select, aliases: Mapping[str, exp.Expr]) -> GroupBy:
+    """What the query groups by; `aliases` are the names its select list gives."""
+    reader = _Reader(scope, tree, aliases, scope.select.window)
+    if tree.args.get("distinct"):
+        reader.read_distinct()
+    reader.read_group()
+    if reader.window is None and scope.has_windows:
+        raise _unbounded(scope, tree)
+    return GroupBy(reader.window or NO_WINDOW, reader.window_keys, reader.keys)
+
+
+def _unbounded(scope: Scope, tree: exp.Select) -> SqlError:
+    call = next((n for item in tree.expressions for n in item.walk() if aggregate_name(n)), None)
+    what = f"{aggregate_name(call)}()" if call is not None else "GROUP BY"
+    return scope.select.error(
+        "AGGREGATE_UNBOUNDED",
+        f'{what} over "{scope.stream}" would never be finished, and its groups would be kept forever',
+        call if call is not None else tree.args.get("group"),
+        hint="add WINDOW = INTERVAL … after FROM",
+    )
+
+
+@dataclass
+class _Reader:
+    scope: Scope
+    tree: exp.Select
+    aliases: Mapping[str, exp.Expr]
+    window: Window | None
+    window_keys: list[exp.Expr] = field(default_factory=list)
+    keys: dict[str, exp.Expr] = field(default_factory=dict)
+
+    def read_distinct(self) -> None:
+        """DISTINCT groups by all that is selected."""
+        before: dict[str, exp.Expr] = {}
+        for item in self.tree.expressions:
+            columns = list(item.find_all(exp.Column))
+            if any(window_column(key) is None for key in columns):
+                self._add(checked(self.scope, item.unalias(), before))
+            if isinstance(item, exp.Alias):
+                before.setdefault(item.alias.lower(), item.this)
+
+    def read_group(self) -> None:
+        group = self.tree.args.get("group")
+        if group is None:
+            return
+        for name in ("all", "cube", "rollup", "grouping_sets", "totals"):
+            if group.args.get(name):
+                raise self._not_available(name.replace("_", " "), group)
+        for written in group.expressions:
+            if isinstance(written, exp.Cube | exp.Rollup | exp.GroupingSets):
+                raise self._not_available(written.key, group)
+            self._read_key(written)
+
+    def _not_available(self, what: str, group: exp.Expr) -> SqlError:
+        return self.scope.select.error(
+            "NOT_IN_THE_LANGUAGE", f"GROUP BY {what.upper()} is not available", group, hint="name the columns"
+        )
+
+    def _read_key(self, written: exp.Expr) -> None:
+        error = self.scope.select.error
+        key = self._meant(written)
+        if self.scope.has_windows and window_column(key) is not None:
+            return
+        window = window_of(self.scope, key)
+        if window is not None and self.scope.select.window is None:
+            if self.window_keys and not same_call(key, self.window_keys[0]):
+                raise error("SYNTAX_ERROR", "GROUP BY can hold one window only", written)
+            self.window, self.window_keys = window, [key]
+            return
+        if window is not None and called(key) != "date_trunc":
+            raise error(
+                "SYNTAX_ERROR",
+                f"WINDOW and {sql_of(key)} both say what the window is",
+                written,
+                hint="leave one of them out",
+            )
+        for node in key.walk():
+            if aggregate_name(node):
+                raise error("AGGREGATE_MISPLACED", "GROUP BY cannot hold an aggregate", written)
+        self._add(checked(self.scope, key))
+
+    def _add(self, value: exp.Expr) -> None:
+        """Takes note of a key, once."""
+        if value not in self.keys.values():
+            wanted = value.name if isinstance(value, exp.Column) else sql_of(value).replace("`", "")
+            self.keys[free_name(wanted, self.keys)] = value
+
+    def _meant(self, written: exp.Expr) -> exp.Expr:
+        """A key as an expression over the stream: ordinals and aliases are put in."""
+        if isinstance(written, exp.Literal) and not written.is_string:
+            items = self.tree.expressions
+            if not written.name.isdigit() or not 1 <= int(written.name) <= len(items):
+                raise self.scope.select.error(
+                    "SYNTAX_ERROR", f"there is no column {written.name} in the select list", written
+                )
+            item: exp.Expr = items[int(written.name) - 1]
+            return item.unalias()
+        if isinstance(written, exp.Column) and not written.table and self.scope.find(written.name) is None:
+            return self.aliases.get(written.name.lower(), written)
+        return written
+
+
+def checked(
+    scope: Scope, node: exp.Expr, aliases: Mapping[str, exp.Expr] | None = None, *, boolean: bool = False
+) -> exp.Expr:
+    """An expression over the stream's columns that Arrow can do."""
+    for inner in node.walk():
+        if aggregate_name(inner):
+            raise scope.select.error("AGGREGATE_MISPLACED", "an aggregate cannot hold another", inner)
+    value = scope.resolve(node, aliases)
+    type_in_window(scope, value, node)
+    if boolean:
+        check_condition(scope, value)
+    return value
+
+
+def free_name(wanted: str, taken: Iterable[str]) -> str:
+    """The name, numbered if another key, aggregate or window column has it."""
+    used = {name.lower() for name in (*taken, *WINDOW_COLUMNS, ARRIVAL_COLUMN)}
+    name, number = wanted, 1
+    while name.lower() in used:
+        number += 1
+        name = f"{wanted} {number}"
+    return name
+
+
+def same_call(first: exp.Expr, second: exp.Expr) -> bool:
+    """True if both call the same function of the same arguments, whatever the case and the qualifiers."""
+    return called(first) == called(second) != "" and [a.name.lower() for a in first.expressions] == [
+        a.name.lower() for a in second.expressions
+    ]
