@@ -1,16 +1,17 @@
 # One working copy, one virtual environment. `make` alone lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types fmt chaos bench clean
+.PHONY: help setup demo quick test test-all pythons lint types fmt chaos bench clean
 
 BIN := .venv/bin
 ROUNDS ?= 50
+WORKERS ?= auto
 NAME ?= append
 
 # Bash has a variable SECONDS of its own; only one that was given to make counts.
 DEMO_SECONDS := $(if $(filter command environment,$(origin SECONDS)),--seconds $(SECONDS))
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: .venv/.ready ## install everything into .venv (the other targets do it when needed)
 	@:
@@ -21,8 +22,20 @@ setup: .venv/.ready ## install everything into .venv (the other targets do it wh
 demo: setup ## watch a simulated network; SECONDS=20 ends by itself
 	@$(BIN)/anabranch demo $(DEMO_SECONDS)
 
-test: setup ## run all tests; ARGS="-k log" runs some
-	@$(BIN)/python -m pytest $(ARGS)
+# One process runs all tests that share a Spark session, the others meanwhile the rest.
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations=20
+
+quick: setup ## run the tests that need no Spark and are over soon
+	@$(PYTEST) -q -m "not spark and not chaos and not slow" $(ARGS)
+
+test: setup ## run the tests, of the long tails a part; ARGS="-k log" runs some
+	@$(PYTEST) $(ARGS)
+
+test-all: setup ## run every case of every test, with fresh seeds
+	@ANABRANCH_TESTS=all $(PYTEST) $(ARGS)
+
+pythons: ## run the quick tests with each other version of Python that is here
+	@scripts/other_pythons.sh
 
 lint: setup ## check style, format and the direction of imports
 	@$(BIN)/ruff check .

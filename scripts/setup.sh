@@ -1,8 +1,10 @@
 #!/bin/sh
 # Makes .venv from requirements.lock. Called by make when the lock or pyproject.toml has changed.
-# PYTHON=/path/to/python chooses the interpreter.
+# PYTHON=/path/to/python chooses the interpreter, VENV=folder another place.
 set -eu
 cd "$(dirname "$0")/.."
+
+venv=${VENV:-.venv}
 
 say() { printf '%s\n' "$*"; }
 
@@ -31,7 +33,7 @@ choose_python() {
 
 # Runs pip and shows one line that moves on a terminal, nothing elsewhere; all of it is in the log.
 pip_install() {
-    if { PYTHONUNBUFFERED=1 .venv/bin/python -m pip install --disable-pip-version-check --progress-bar off \
+    if { PYTHONUNBUFFERED=1 $venv/bin/python -m pip install --disable-pip-version-check --progress-bar off \
         --no-build-isolation --use-pep517 "$@" 2>&1 || echo "pip failed"; } | tee -a "$log" | follow; then return; fi
     say "could not install $*; the end of $log:" >&2
     tail -n 15 "$log" >&2
@@ -48,14 +50,14 @@ follow() {
         END { if (terminal) printf "\r\033[K"; exit failed }'
 }
 
-if [ ! -x .venv/bin/python ] || ! is_new_enough .venv/bin/python; then
+if [ ! -x $venv/bin/python ] || ! is_new_enough $venv/bin/python; then
     choose_python
-    say "· creating .venv with $("$python" --version)"
-    rm -rf .venv
-    "$python" -m venv .venv
+    say "· creating $venv with $("$python" --version)"
+    rm -rf "$venv"
+    "$python" -m venv "$venv"
 fi
 
-log=.venv/install.log
+log=$venv/install.log
 packages=$(grep -c '==' requirements.lock)
 terminal=
 if [ -t 1 ]; then terminal=1; fi
@@ -66,5 +68,5 @@ say "· installing $packages packages from requirements.lock (the first time tak
 pip_install "$(grep '^setuptools==' requirements.lock)"
 pip_install --no-deps -r requirements.lock
 pip_install --no-deps --editable .
-touch .venv/.ready
+touch $venv/.ready
 say "· ready"

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+
+from tests import sampling
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# A busy machine must not fail a test, and the same commit must get the same verdict twice:
-# no deadlines, examples from a fixed seed. `HYPOTHESIS_PROFILE=search` looks further.
-_QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
-settings.register_profile("repeatable", deadline=None, derandomize=True, database=None, suppress_health_check=_QUIET)
-settings.register_profile("search", deadline=None, max_examples=2000, database=None, suppress_health_check=_QUIET)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+def pytest_report_header() -> str:
+    how = "every case, fresh seeds" if sampling.ALL else "part of the long tails"
+    return f"tests: {how}; ANABRANCH_SEED={sampling.SEED}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that takes the shared session is a Spark test, whether or not it says so."""
+    """A test that takes the shared session is a Spark test, whether or not it says so; one process runs all of them."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

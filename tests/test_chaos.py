@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests import chaos, chaos_engine
+from tests.sampling import ROUNDS, SEED
 
 
 @pytest.mark.spark
 @pytest.mark.chaos
 @pytest.mark.timeout(900)
 def test_rows_and_answers_survive_kill_minus_9_of_the_whole_system(tmp_path: Path) -> None:
-    counted = chaos.run(rounds=8, seed=2026, place=tmp_path)
+    counted = chaos.run(rounds=ROUNDS, seed=SEED, place=tmp_path)
     assert counted["rows"] > 0
     assert counted["load"] > 0
     assert counted["again"] > 0
@@ -24,7 +25,7 @@ def test_rows_and_answers_survive_kill_minus_9_of_the_whole_system(tmp_path: Pat
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("what", chaos_engine.WHATS)
 def test_rows_and_answers_survive_kill_minus_9_of_one_part(tmp_path: Path, what: str) -> None:
-    counted = chaos_engine.run(rounds=8, seed=2026, place=tmp_path, what=what)
-    assert counted["events"] >= 8
+    counted = chaos_engine.run(rounds=ROUNDS, seed=SEED, place=tmp_path, what=what)
+    assert counted["events"] >= ROUNDS
     assert counted["load"] > 0
     assert counted["again"] > 0

@@ -76,7 +76,7 @@ class Course:
 
 def measure(db: Database, sizes: OverloadSizes, report: Report) -> list[Course]:
     traffic = Traffic(sizes.cars)
-    db.settings = db.settings.but(batch_rows=sizes.batch_rows)
+    db.settings.change(batch_rows=sizes.batch_rows)
     history = _History(db, traffic, sizes)
     history.reach(DAYS_BACK + sizes.calibration_days)
     sustained = _sustained(db, traffic, sizes)

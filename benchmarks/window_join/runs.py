@@ -92,7 +92,7 @@ class Rows(Protocol):
 
 def run_ours(db: Database, sql: str, names: Sequence[str], feed: Rows, batch_rows: int, expected: Answer) -> Ran:
     """A standing query over streams that are there already, in micro-batches of `batch_rows` rows of each."""
-    db.settings = db.settings.but(batch_rows=batch_rows)
+    db.settings.change(batch_rows=batch_rows)
     began = time.time()
     query = db.query(sql, name="measured")
     query.wait()

@@ -73,7 +73,7 @@ class Database:
         queries: bool = True,
         create: bool = True,
     ) -> None:
-        self.settings = Settings(settings)
+        self._settings = Settings(settings)
         self._clock = clock or SystemClock()
         self._storage = Storage(os.fspath(path))
         self.path = self._storage.address
@@ -109,6 +109,11 @@ class Database:
         if queries:
             self._queries.resume()
 
+    @property
+    def settings(self) -> Settings:
+        """The settings in force; `settings.change(name=value)` gives others to what begins from then on."""
+        return self._settings
+
     def __enter__(self) -> Database:
         return self
 
@@ -127,11 +132,14 @@ class Database:
         with self._engine_mutex:  # one of its own: nobody who appends waits for pyspark to be imported
             self._check()
             if self._engine is None:
-                # Importing pyspark takes a second; commands that only touch the log do without.
-                from anabranch.spark.opening import open_engine
-
-                self._engine = open_engine(self._storage, self.settings, self._given_spark)
+                self._engine = self._open_engine()
             return self._engine
+
+    def _open_engine(self) -> Engine:
+        # Importing pyspark takes a second; commands that only touch the log do without.
+        from anabranch.spark.opening import open_engine
+
+        return open_engine(self._storage, self.settings, self._given_spark)
 
     @property
     def spark(self) -> Any:

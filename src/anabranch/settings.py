@@ -117,12 +117,7 @@ class Settings(Mapping[str, Any]):
         for setting in SETTINGS:
             text = environment.get(f"ANABRANCH_{setting.name.upper()}")
             self._values[setting.name] = setting.default if text is None else _convert(setting, text)
-        for name, value in (given or {}).items():
-            if name not in _BY_NAME:
-                raise SetupError(
-                    "SETTING_NOT_FOUND", f'setting "{name}" does not exist', hint=did_you_mean(name, _BY_NAME)
-                )
-            self._values[name] = _convert(_BY_NAME[name], value)
+        self.change(**(given or {}))
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
@@ -145,6 +140,15 @@ class Settings(Mapping[str, Any]):
                 )
         Settings(given, environment={})
         return dict(given)
+
+    def change(self, **changes: Any) -> None:
+        """Other values from now on; what has begun goes on with those that it began with."""
+        for name, value in changes.items():
+            if name not in _BY_NAME:
+                raise SetupError(
+                    "SETTING_NOT_FOUND", f'setting "{name}" does not exist', hint=did_you_mean(name, _BY_NAME)
+                )
+            self._values[name] = _convert(_BY_NAME[name], value)
 
     def but(self, **changes: Any) -> Settings:
         """These settings with some changed."""

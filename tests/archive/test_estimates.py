@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -24,6 +24,7 @@ from anabranch.kernels.moments import added, powers_of, spread, totals
 from anabranch.kernels.sampling import kept, key_lots, lots_between
 from tests.archive.coverage import FUNCTIONS as COVERED
 from tests.archive.coverage import KINDS, Population, held, trials
+from tests.sampling import examples
 
 FUNCTIONS = ["count", "count", "sum", "avg", "min", "max", "count_distinct"]
 
@@ -172,7 +173,7 @@ def test_open_strata_are_estimated_row_by_row() -> None:
 # -- the same however rows come in ---------------------------------------------------------------
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     cuts=st.lists(st.integers(0, 140_000), max_size=5),
     keep=st.sampled_from([0.01, 0.3, 1.0]),
@@ -187,7 +188,7 @@ def test_sums_do_not_depend_on_how_the_rows_were_cut(cuts: list[int], keep: floa
     assert same(estimates(total, FUNCTIONS), estimates(ROWS.sums(0, 140_000, keep), FUNCTIONS))
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(
     fractions=st.lists(st.floats(0.001, 1.0), min_size=2, max_size=4, unique=True).map(sorted),
     cut=st.integers(0, 140_000),
@@ -538,7 +539,7 @@ def test_quantiles_are_those_of_the_tables() -> None:
     assert np.all(np.diff(student(0.95, np.arange(1.0, 200.0))) < 0)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.floats(-1e9, 1e9, allow_subnormal=False), min_size=1, max_size=40), st.integers(0, 40))
 def test_power_sums_equal_those_of_fractions(values: list[float], cut: int) -> None:
     y = np.array(values)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from anabranch.connectors import CONNECTORS, Declared, connector_of
@@ -32,6 +32,7 @@ from anabranch.schema import StreamSchema
 from anabranch.testing.harness import run_batch
 from anabranch.testing.memory_log import MemoryLog
 from anabranch.testing.sparkless import SparklessDatabase
+from tests.sampling import examples
 
 from .conftest import floods, serving
 
@@ -86,7 +87,7 @@ def test_what_is_declared_is_what_is_served(pair: Pair) -> None:
 
 
 @given(start=st.integers(0, ROWS), rows=st.integers(0, 2000), columns=st.sampled_from([None, ["n"], ["ts", "station"]]))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_stretch_is_the_same_from_both(pair: Pair, start: int, rows: int, columns: list[str] | None) -> None:
     end = min(start + rows, ROWS)
     assert pair.remote.read(start, end, columns).equals(pair.local.read(start, end, columns))

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from pyarrow import flight
 
@@ -24,6 +24,7 @@ from anabranch.dataspace import requests
 from anabranch.dataspace.client import DataSpaceClient
 from anabranch.dataspace.security import Security, read_token
 from anabranch.errors import AnabranchError, SetupError
+from tests.sampling import examples
 
 from .conftest import asking, floods, serving, until
 
@@ -254,7 +255,7 @@ def test_bad_tickets_are_refused_by_name_and_without_a_stack(shared_url: str, ti
         ).map(lambda value: json.dumps(value).encode()),
     )
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_ticket_is_anything_but_understood_or_refused(data: bytes) -> None:
     refused = None
     try:

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from anabranch.kernels.matching import match_all, match_first, match_first_by_cursors, match_nearest
 from anabranch.kernels.nearly_sorted import merge_sorted, sort_fully, split_nearly_sorted
 from tests.operators.merge_oracle import Pairs, Record, all_pairs, cursors, first, nearest
+from tests.sampling import examples
 
 Matrix = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -56,7 +57,7 @@ def disordered(count: int, moved: float, by: int, keys: int, chance: np.random.G
     return np.ascontiguousarray(np.vstack([first_key, others]))
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     count=st.integers(0, 120),
     moved=st.sampled_from([0.0, 0.02, 0.1, 0.33, 1.0]),
@@ -75,7 +76,7 @@ def test_nearly_sorted_is_sorted_as_numpy_sorts(count: int, moved: float, by: in
     assert fully.tolist() == wanted.tolist()
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(values=st.lists(st.sampled_from([-np.inf, -1.5, -0.0, 0.0, 1.0, 2.0, 1e300, np.inf]), max_size=40))
 def test_any_disorder_is_sorted_and_equals_keep_their_order(values: list[float]) -> None:
     matrix = np.array([values], np.float64).reshape(1, -1)
@@ -167,7 +168,7 @@ seeds = st.integers(0, 2**32)
 tolerances_of = st.lists(st.sampled_from(TOLERANCES), min_size=1, max_size=3)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(count_a=sizes, count_b=sizes, tolerance=st.sampled_from(TOLERANCES), seed=seeds)
 def test_cursors_are_those_of_the_paper(count_a: int, count_b: int, tolerance: float, seed: int) -> None:
     chance = random.Random(seed)
@@ -182,7 +183,7 @@ def test_cursors_are_those_of_the_paper(count_a: int, count_b: int, tolerance: f
     assert positions(a, b, first(a.records, b.records, (tolerance,))) == wanted
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(count_a=sizes, count_b=sizes, tolerances=tolerances_of, seed=seeds)
 def test_first_that_agrees_in_every_key(count_a: int, count_b: int, tolerances: list[float], seed: int) -> None:
     chance = random.Random(seed)
@@ -193,7 +194,7 @@ def test_first_that_agrees_in_every_key(count_a: int, count_b: int, tolerances: 
     assert found(out_a, out_b, count) == positions(a, b, first(a.records, b.records, tolerances))
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(count_a=sizes, count_b=sizes, tolerances=tolerances_of, ended=st.booleans(), seed=seeds)
 def test_nearest_free_partner(count_a: int, count_b: int, tolerances: list[float], ended: bool, seed: int) -> None:
     chance = random.Random(seed)
@@ -207,7 +208,7 @@ def test_nearest_free_partner(count_a: int, count_b: int, tolerances: list[float
     assert found(out_a, out_b, count) == positions(a, b, nearest(a.records, b.records, tolerances, ended=ended))
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(count_a=sizes, count_b=sizes, tolerances=tolerances_of, seed=seeds)
 def test_all_pairs_with_a_new_record(count_a: int, count_b: int, tolerances: list[float], seed: int) -> None:
     chance = random.Random(seed)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.errors import AnabranchError, DataError, StreamError
@@ -21,6 +21,7 @@ from anabranch.log import End, Storage, StreamReader, StreamWriter, retention
 from anabranch.log.order import Order
 from anabranch.log.segment import Segment
 from tests.log.conftest import Clock, ids, rows
+from tests.sampling import examples
 
 Make = Callable[..., Storage]
 Open = Callable[..., StreamWriter]
@@ -97,7 +98,7 @@ def test_a_silent_stream_releases_its_rows(storage: Make, writer: Open, clock: C
     assert ids(place) == [1]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     times=st.lists(st.integers(0, 30), max_size=40),
     skew=st.integers(0, 8),

@@ -40,6 +40,7 @@ from anabranch.schema import TIME_TYPE, StreamSchema
 from anabranch.testing import ContractBroken, MemoryLog, OperatorHarness
 from anabranch.testing.harness import run_batch, same
 from anabranch.testing.slt.small_tasks import small_tasks
+from tests.sampling import sampled
 
 SCHEMA = StreamSchema.of({"k": "STRING", "v": "INT", "d": "DOUBLE", "ok": "BOOLEAN", "ts": "TIMESTAMP"}, time="ts")
 
@@ -321,7 +322,21 @@ EXAMPLES: dict[str, dict[str, Operator]] = {
     },
 }  # fmt: skip
 CASES = [pytest.param(op, id=f"{kind}-{name}") for kind, ops in EXAMPLES.items() for name, op in ops.items()]
-every = pytest.mark.parametrize("operator", CASES)
+PER_KIND = 2
+"""How many examples of each kind of operator a test plays unless all are asked for; other tests play others."""
+
+
+def every(test: Callable[..., None]) -> Callable[..., None]:
+    """A test of every kind of operator."""
+    return over(CASES)(test)
+
+
+def over(cases: list[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    def of(test: Callable[..., None]) -> Callable[..., None]:
+        played = sampled(cases, PER_KIND, test.__name__, group=lambda case: case.id.partition("-")[0])
+        return pytest.mark.parametrize("operator", played)(test)
+
+    return of
 
 
 def rows(count: int, seed: int = 1, begin: int = 1_000) -> pa.Table:
@@ -453,7 +468,7 @@ def test_a_small_batch_after_a_large_one_runs_again_whatever_happened(operator: 
 
 
 @pytest.mark.parametrize("fault", TO_FILES)
-@pytest.mark.parametrize("operator", [case for case in CASES if case.values[0].scratch_is_state])  # type: ignore[attr-defined]
+@over([case for case in CASES if case.values[0].scratch_is_state])  # type: ignore[attr-defined]
 def test_state_that_was_lost_is_missed(operator: Operator, fault: str) -> None:
     """Rows that are in the state are not needed, so they are gone: an error, or the same answer, and never another."""
     data, chance = rows(120, seed=9), random.Random(9)

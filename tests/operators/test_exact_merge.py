@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.operators.merge.operator import Merge
@@ -19,6 +19,7 @@ from tests.operators.join_oracle import told
 from tests.operators.join_rows import EPOCH, Row, rows_of
 from tests.operators.merge_cases import Case, Key, check, column, equal, same
 from tests.operators.merge_oracle import MAX_TIME
+from tests.sampling import examples
 
 POLICIES = ["first", "nearest", "all"]
 SCALES = {"l": 0, "w": 10, "u": 15, "v": 20}
@@ -105,7 +106,7 @@ def nasty_case(policy: Any, chance: random.Random, joins: list[Any]) -> Case:
     )
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(policy=st.sampled_from(POLICIES), seed=st.integers(0, 2**32))
 def test_neighbours_in_the_last_digit(policy: str, seed: int) -> None:
     chance = random.Random(seed)
@@ -113,7 +114,7 @@ def test_neighbours_in_the_last_digit(policy: str, seed: int) -> None:
     check(case, nasty_streams(chance, 30), chance)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(policy=st.sampled_from(POLICIES), seed=st.integers(0, 2**32))
 def test_neighbours_in_the_last_digit_by_range_queries(policy: str, seed: int) -> None:
     """The index has doubles, so it gives more than was asked for."""

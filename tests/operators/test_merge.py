@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.errors import AnabranchError
@@ -42,6 +42,7 @@ from tests.operators.merge_cases import (
     some_streams,
 )
 from tests.operators.merge_oracle import MAX_TIME, Record, group_rounds, kappa, nearest, shortfall
+from tests.sampling import examples
 
 NAN, INF = float("nan"), float("inf")
 POLICIES = ["first", "nearest", "all"]
@@ -150,7 +151,7 @@ def all_sizes(chance: random.Random) -> Iterator[None]:
 # -- against the oracle ------------------------------------------------------------------------------
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(policy=st.sampled_from(POLICIES), seed=st.integers(0, 2**32))
 def test_two_streams(policy: str, seed: int) -> None:
     chance = random.Random(seed)
@@ -160,7 +161,7 @@ def test_two_streams(policy: str, seed: int) -> None:
         check(case, streams, chance)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(policy=st.sampled_from(POLICIES), count=st.sampled_from([3, 3, 4]), seed=st.integers(0, 2**32))
 def test_several_streams(policy: str, count: int, seed: int) -> None:
     chance = random.Random(seed)
@@ -170,7 +171,7 @@ def test_several_streams(policy: str, count: int, seed: int) -> None:
         check(case, streams, chance)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     policy=st.sampled_from(POLICIES), streams=st.sampled_from(["ss", "ss", "sts", "sss"]), seed=st.integers(0, 2**32)
 )
@@ -181,7 +182,7 @@ def test_a_stream_merged_with_itself(policy: str, streams: str, seed: int) -> No
         check(case, some_streams(streams, chance, 24), chance)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(policy=st.sampled_from(POLICIES), seed=st.integers(0, 2**32))
 def test_two_streams_by_rows(policy: str, seed: int) -> None:
     chance = random.Random(seed)
@@ -191,7 +192,7 @@ def test_two_streams_by_rows(policy: str, seed: int) -> None:
         check(case, streams, chance)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     policy=st.sampled_from(POLICIES), names=st.sampled_from(["stu", "stuv", "ss", "sts"]), seed=st.integers(0, 2**32)
 )
@@ -202,7 +203,7 @@ def test_several_streams_by_rows(policy: str, names: str, seed: int) -> None:
         check(case, some_streams(names, chance, 24), chance)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     policy=st.sampled_from(POLICIES),
     pace=st.sampled_from(["time", "rows"]),
@@ -219,7 +220,7 @@ def test_records_that_wait_no_longer_than_they_may(policy: str, pace: Any, names
         check(case, some_streams(names, chance, 30), chance)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(policy=st.sampled_from(POLICIES), seed=st.integers(0, 2**32))
 def test_windows_that_grow(policy: str, seed: int) -> None:
     chance = random.Random(seed)
@@ -448,7 +449,7 @@ def test_nearest_leaves_nobody_for_one_that_is_further_away() -> None:
     assert pairs_of(case, a, b) == [(11.0, 10.5), (11.5, 11.75), (9.75, None)]
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(seed=st.integers(0, 2**32))
 def test_nearest_in_order_is_the_closest_pair_first_of_all(seed: int) -> None:
     """Of streams in order of their first key nothing is decided too early: round by round is like all at once."""

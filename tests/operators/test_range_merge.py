@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.errors import AnabranchError
@@ -19,6 +19,7 @@ from tests.operators.join_rows import SCHEMA, Row, rows_of, table_of
 from tests.operators.merge_cases import Answer, Case, column, equal, keyed, same, some_streams
 from tests.operators.merge_oracle import MAX_TIME, Record
 from tests.operators.range_merge_oracle import Remainder, blocks, rtm
+from tests.sampling import examples
 
 POLICIES = ["first", "nearest", "all"]
 KEYS: dict[str, list[float]] = {
@@ -94,7 +95,7 @@ def check(case: Case, remainder: Remainder, streams: dict[str, list[Row]], chanc
         assert told(found) == new, f"micro-batch {number} to {after} of {harness.operator}"
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(policy=st.sampled_from(POLICIES), seed=st.integers(0, 2**32))
 def test_the_rest_of_a_range(policy: str, seed: int) -> None:
     chance = random.Random(seed)
@@ -102,7 +103,7 @@ def test_the_rest_of_a_range(policy: str, seed: int) -> None:
     check(case, "rest", some_streams("st", chance, 40), chance)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(seed=st.integers(0, 2**32))
 def test_the_difference_of_ranges(seed: int) -> None:
     chance = random.Random(seed)
@@ -110,7 +111,7 @@ def test_the_difference_of_ranges(seed: int) -> None:
     check(case, "difference", some_streams("st", chance, 40), chance)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(policy=st.sampled_from(POLICIES), seed=st.integers(0, 2**32))
 def test_groups(policy: str, seed: int) -> None:
     chance = random.Random(seed)

@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.operators.base import Operator
@@ -33,6 +33,7 @@ from tests.operators.oracle import (
     told,
 )
 from tests.operators.test_window_sets import OPERATIONS, bags, combined, sets, side
+from tests.sampling import examples
 
 AGGREGATES: list[list[tuple[str, str | None]]] = [
     [("count", None), ("sum", "i")],
@@ -106,7 +107,7 @@ def play(op: Operator, streams: dict[str, list[Row]], chance: random.Random) -> 
         return Drive(harness, chance, every=(1, 2, 3)).play(streams, beat=chance.choice([0, 7, 500]))
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(
     count=st.integers(1, 60),
     seed=st.integers(0, 2**32),
@@ -155,7 +156,7 @@ def test_changes_of_aggregates(
         check_rows(steps, answers, shape[1], width, rows)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     counts=st.tuples(st.integers(0, 40), st.integers(0, 40)),
     seed=st.integers(0, 2**32),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.errors import QueryError
@@ -57,6 +57,7 @@ from tests.operators.join_rows import (
     some_values,
     table_of,
 )
+from tests.sampling import examples
 
 SIZES = [0, 1, 2, 5, 20, 20, 100, 100]
 ROWS_PER_STREAM = {2: 40, 3: 16, 4: 8, 5: 6}
@@ -174,7 +175,7 @@ def test_conditions_mean_the_same_in_sql_and_in_the_oracle() -> None:
         assert compile(template.sql, joined.schema).evaluate(joined).to_pylist() == wanted, template.sql
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     count=st.sampled_from([2, 2, 3, 3, 4, 5]),
     windows=st.sampled_from(["uniform", "different", "chain", "star", "asymmetric", "asymmetric"]),
@@ -195,7 +196,7 @@ def test_windows_of_time(count: int, windows: str, family: str, order: Any, seed
         check(join, some_streams(sources, chance), chance)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     count=st.sampled_from([2, 2, 3, 4]),
     size=st.sampled_from([1, 2, 3, 10, 1000]),
@@ -212,7 +213,7 @@ def test_windows_of_rows(count: int, size: int, family: str, seed: int) -> None:
         check(join, some_streams(sources, chance), chance)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     streams=st.sampled_from(["ss", "ss", "sss", "sts", "sstt", "stss"]),
     windows=st.sampled_from(["uniform", "different", "chain", "asymmetric", "rows"]),

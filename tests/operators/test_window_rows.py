@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.operators.windows import ring as window_ring
@@ -34,6 +34,7 @@ from tests.operators.oracle import (
     told,
     windows,
 )
+from tests.sampling import examples
 
 SORTABLE = ("i", "x", "s", "d", "b", "day", "at")
 
@@ -78,7 +79,7 @@ def lose_ring() -> None:
     window_rows.live_rings.clear()
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     count=st.integers(1, 60),
     seed=st.integers(0, 2**32),
@@ -126,7 +127,7 @@ def test_windows_in_full_equal_the_oracles(
         check_times(op, step.answer, rows)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     count=st.integers(1, 60),
     seed=st.integers(0, 2**32),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.operators.base import Inputs
@@ -33,6 +33,7 @@ from tests.operators.oracle import (
     told,
     windows,
 )
+from tests.sampling import examples
 
 OPERATIONS = [(name, keep_all) for name in ("intersect", "except", "union") for keep_all in (False, True)]
 COLUMNS = [["i"], ["s", "b"], ["x"], ["d", "day"]]
@@ -83,7 +84,7 @@ def by_time(table: pa.Table) -> dict[int, Bag]:
     return found
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(
     counts=st.tuples(st.integers(0, 40), st.integers(0, 40)),
     seed=st.integers(0, 2**32),
@@ -116,7 +117,7 @@ def test_two_streams_of_different_speed(
         assert by_time(step.answer) == wanted
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     count=st.integers(1, 60),
     seed=st.integers(0, 2**32),
@@ -155,7 +156,7 @@ def aggregated(stream: str, function: str, where: str | None = None) -> WindowAg
     )  # fmt: skip
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     count=st.integers(1, 60),
     seed=st.integers(0, 2**32),

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.operators.base import Inputs, Offset
@@ -29,6 +29,7 @@ from anabranch.testing.slt.small_tasks import small_tasks
 from anabranch.windows.basic.spill import SpillFile
 from anabranch.windows.basic.values import Domain
 from tests.operators.oracle import SHAPES, STREAM, Drive, Row, answer, at_time, in_order, some_rows, table_of, told
+from tests.sampling import examples
 
 TYPED = ("i", "x", "s", "d", "b", "day", "at")
 FRACTIONS = ("0", "0.07", "0.1", "0.25", "0.3", "0.5", "0.55", "0.7", "0.95", "1")
@@ -135,7 +136,7 @@ def one_process() -> Iterator[None]:
     window_values.live._kept = OrderedDict()
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     count=st.integers(1, 60),
     seed=st.integers(0, 2**32),
@@ -179,7 +180,7 @@ def test_every_way_of_cutting_gives_the_oracles_answer(
         check(op, rows_of(step.answer, 1 + len(keys) + len(aggregates)), wanted)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     count=st.integers(1, 60),
     seed=st.integers(0, 2**32),

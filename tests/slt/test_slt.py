@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,16 +11,15 @@ import pytest
 
 from anabranch.testing.slt import SPARK_WAYS, SPARKLESS_WAYS, File, Way, play_file, read
 from anabranch.testing.slt.fleet import KILLED_WAYS, play_killed
+from tests.sampling import ALL, SEED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HERE = Path(__file__).parent
 FILES = [read(path) for path in sorted(HERE.rglob("*.slt"))]
-# Spark takes about a second to start a standing query: without SLT_ALL=1 the dear ways are for the files that ask.
-ALL = os.environ.get("SLT_ALL", "") not in ("", "0")
+# Spark takes about a second to start a standing query: the dear ways are for the files that ask, unless all is tested.
 KILLED = {way: [file for file in FILES if ALL or way in file.also] for way in KILLED_WAYS}
-SEED = 2001
 
 
 def cases(ways: tuple[Way, ...]) -> list[object]:

@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.errors import DataError
 from anabranch.sources import END, NO_VALUE, NewValue, Packets, PacketSource
 from anabranch.sources.generator import FLOOD_EVERY, LINKS, MAX_DELAY, MIN_DELAY, PACKET, SECOND
+from tests.sampling import examples
 
 START = 1_763_208_000 * SECOND
 RATE = 5_000
@@ -33,7 +34,7 @@ def customer() -> pa.Table:
     return Packets(seed=7).batch(START, START + 20 * SECOND, RATE, "customer")
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     seed=st.integers(0, 2**40),
     rate=st.integers(1, 3_000_000),

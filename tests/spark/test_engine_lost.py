@@ -278,7 +278,7 @@ def test_a_statement_has_a_limit_and_one_that_takes_all_memory_ends_with_an_erro
             late = error_of(lambda: db.sql(ENDLESS))
             assert late.name == "STATEMENT_TIMED_OUT", late
             assert time.monotonic() - began < 25
-            db.settings = db.settings.but(statement_timeout_seconds=0)
+            db.settings.change(statement_timeout_seconds=0)
             assert len(db.sql("SELECT n FROM s LIMIT 5")) == 5
         """,
         str(tmp_path),

@@ -43,7 +43,7 @@ query = db.query(
 )
 query.wait(300)
 assert query.stats()["batches"] == 1, query.stats()
-query._writer.append = lambda *rows, **what: os.kill(os.getpid(), 9)
+query._host._sink.take = lambda *answer: os.kill(os.getpid(), 9)
 db.append("s", rows(backlog, backlog + 8_000))
 query.wait(300)
 """

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.errors import AnabranchError
 from anabranch.sql import is_complete, parse, plan_once, plan_standing
 from anabranch.sql.statements import CreateQuery, SelectOnce
+from tests.sampling import examples
 from tests.sql.conftest import find_stream
 
 VALID = [
@@ -78,19 +79,19 @@ def test_the_texts_that_are_mutated_are_valid(text: str) -> None:
     assert parse(text)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.text(max_size=80))
 def test_any_text(text: str) -> None:
     try_everything(text)
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(st.lists(PIECES, max_size=20))
 def test_any_words(words: list[str]) -> None:
     try_everything(" ".join(words))
 
 
-@settings(max_examples=600, deadline=None)
+@examples(600)
 @given(st.sampled_from(VALID), st.data())
 def test_mutated_statements(text: str, data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 3))):

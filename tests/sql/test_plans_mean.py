@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from anabranch.schema import TIME_TYPE, StreamSchema
@@ -16,6 +16,7 @@ from anabranch.sql.statements import CreateQuery, CreateStream, SelectOnce
 from anabranch.testing import OperatorHarness
 from anabranch.testing.slt import File, read
 from anabranch.testing.slt.cells import same_cells, shown, split, table_of, time_of
+from tests.sampling import examples
 from tests.sql.naive import Log, answers
 
 FILES = [
@@ -137,7 +138,7 @@ def rows_of(drawn: list[tuple[str | None, int | None, int]]) -> pa.Table:
 
 
 @pytest.mark.parametrize("text", QUERIES)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(40, suppress_health_check=list(HealthCheck))
 @given(drawn=st.lists(ROW, min_size=1, max_size=25), other=st.lists(ROW, min_size=1, max_size=15), data=st.data())
 def test_operators_answer_as_plans_mean(
     text: str,

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.windows.index import INDICES, SetIndex, make_index
 from anabranch.windows.index.tree import TreeIndex
+from tests.sampling import examples
 
 EXACT = [name for name in INDICES if name != "G"]
 
@@ -89,7 +90,7 @@ def steps(seed: int, length: int, spread: int) -> Iterator[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("name", EXACT)
-@settings(max_examples=60)
+@examples(60)
 @given(
     seed=st.integers(0, 2**32),
     length=st.integers(1, 25),

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.windows import Ranges, WindowPair, make_storage
 from anabranch.windows.index import make_index
+from tests.sampling import examples
 from tests.windows.naive import NaiveWindow
 
 
@@ -43,7 +44,7 @@ EVENTS = st.lists(
 @pytest.mark.parametrize("unit", ["rows", "time"])
 @pytest.mark.parametrize("index", ["L", "T", "H", "UH"])
 @pytest.mark.parametrize("storage", ["LIST", "AGGR", "HASH"])
-@settings(max_examples=25)
+@examples(25)
 @given(events=EVENTS, text=st.booleans(), memory_bytes=st.sampled_from([None, 30]), delay=st.sampled_from([0, 5]))
 def test_a_pair_equals_two_lists(
     unit: Any,

@@ -6,16 +6,17 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.windows.index import Ranges, make_index
 from anabranch.windows.ring import RINGS, make_ring
+from tests.sampling import examples
 
 
 @pytest.mark.parametrize("index_name", ["L", "T", "H", "UH"])
 @pytest.mark.parametrize("name", RINGS)
-@settings(max_examples=40)
+@examples(40)
 @given(seed=st.integers(0, 2**32), spread=st.sampled_from([1, 4, 30]), longest=st.sampled_from([3, 30]))
 def test_a_ring_equals_a_list_of_tuples(name: str, index_name: str, seed: int, spread: int, longest: int) -> None:
     dice = random.Random(seed)

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from anabranch.windows import RINGS, Ranges, SlidingWindow, make_storage
 from anabranch.windows.answering import is_number
 from anabranch.windows.index import make_index
+from tests.sampling import examples
 from tests.windows.naive import NaiveWindow, same
 
 VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
@@ -96,7 +97,7 @@ def pairs(table: pa.Table) -> list[tuple[Any, int]]:
 
 @pytest.mark.parametrize("unit", ["rows", "time"])
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: "-".join(str(part) for part in layout))
-@settings(max_examples=25)
+@examples(25)
 @given(
     stream=streams(),
     shape=st.sampled_from([(4, 1), (6, 3), (40, 4), (20, 20)]),
@@ -170,7 +171,7 @@ def test_a_window_equals_keeping_every_tuple(
 
 @pytest.mark.parametrize("index", ["L", "T", "H", "UH", None])
 @pytest.mark.parametrize("storage", ["LIST", "AGGR", "HASH", None])
-@settings(max_examples=20)
+@examples(20)
 @given(
     rows=st.lists(st.tuples(st.integers(-4, 4), st.integers(0, 5)), max_size=60),
     cuts=st.lists(st.integers(0, 60), max_size=6),
@@ -194,7 +195,7 @@ def test_groups_do_not_mix(storage: Any, index: Any, rows: list[tuple[int, int]]
 
 @pytest.mark.parametrize("ring", RINGS)
 @pytest.mark.parametrize("index", ["L", "T", "H", "UH"])
-@settings(max_examples=15)
+@examples(15)
 @given(rows=st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 2)), max_size=60), size=st.sampled_from([1, 7, 60]))
 def test_rings_of_groups_do_not_mix(ring: str, index: str, rows: list[tuple[int, int]], size: int) -> None:
     window = SlidingWindow(12, 4, index=index, ring=ring, groups=1)
@@ -215,7 +216,7 @@ def test_rings_of_groups_do_not_mix(ring: str, index: str, rows: list[tuple[int,
 
 
 @pytest.mark.parametrize("storage", ["LIST", "GROUP"])
-@settings(max_examples=40)
+@examples(40)
 @given(
     values=st.lists(st.none() | st.integers(-20, 130), max_size=60),
     cuts=st.lists(st.integers(0, 60), max_size=5),
@@ -248,7 +249,7 @@ def test_a_grouped_index_counts_the_ranges_of_the_window(
                 assert window.quantile(0.5, True, group).as_py() == middle
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     rows=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 40)), max_size=80),
     cuts=st.lists(st.integers(0, 80), max_size=8),

@@ -28,9 +28,7 @@ class SmallTasksSource(AnabranchSource):
 class SmallTasksDatabase(Database):
     """A database whose micro-batches are cut into as many tasks as are allowed."""
 
-    def engine(self) -> Engine:
-        fresh = self._engine is None
-        engine = super().engine()
-        if fresh:
-            engine.spark.dataSource.register(SmallTasksSource)
+    def _open_engine(self) -> Engine:
+        engine = super()._open_engine()
+        engine.spark.dataSource.register(SmallTasksSource)
         return engine
