@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,9 @@ def after(microseconds: int) -> dt.datetime:
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[SparklessDatabase]:
-    with SparklessDatabase(tmp_path / "river", settings={"segment_bytes": 4_000, "archive_age_seconds": 3600.0}) as db:
+    with closing(
+        SparklessDatabase(tmp_path / "river", settings={"segment_bytes": 4_000, "archive_age_seconds": 3600.0})
+    ) as db:
         db.archives.close()  # archives are filled when a test says so
         db.sql("CREATE STREAM s (k INT, x BIGINT, at TIMESTAMP) TIMESTAMP BY at RETAIN INTERVAL 5 SECONDS")
         yield db

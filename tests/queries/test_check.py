@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,8 +29,8 @@ def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checking, "_PATIENCE_SECONDS", 0.05)
 
 
-def open_database(path: Path) -> SparklessDatabase:
-    return SparklessDatabase(path, settings=SETTINGS)
+def open_database(path: Path) -> closing[SparklessDatabase]:
+    return closing(SparklessDatabase(path, settings=SETTINGS))
 
 
 @pytest.fixture
@@ -100,7 +101,7 @@ def test_rows_that_cannot_be_read_are_named_and_given_up_only_when_told(
 
 
 def test_a_query_goes_on_after_what_was_given_up(river: Path) -> None:
-    with SparklessDatabase(river, settings=SETTINGS) as db:
+    with closing(SparklessDatabase(river, settings=SETTINGS)) as db:
         db.get_query("even").stop()
         for first in range(500, 800, 100):
             db.append("s", rows(first, first + 100))
@@ -191,7 +192,7 @@ def test_damage_of_archives_checkpoints_marks_and_declarations_is_found(river: P
 @pytest.mark.parametrize("harm", [flip, lose])
 def test_a_stream_goes_on_without_arrivals_that_were_lost(harm, which: int, tmp_path: Path) -> None:
     path = tmp_path / "river"
-    db = open_database(path)
+    db = SparklessDatabase(path, settings=SETTINGS)
     db.sql("CREATE STREAM s (id BIGINT, ts TIMESTAMP) TIMESTAMP BY ts ALLOW SKEW INTERVAL 1 MINUTE")
     for batch in ([0, 1000], [1010], [1020]):
         db.append(
@@ -213,7 +214,7 @@ def test_looking_while_others_write_raises_no_false_alarm(river: Path) -> None:
     ended = threading.Event()
 
     def write() -> None:
-        with SparklessDatabase(river, settings={"segment_parts": 5}) as db:
+        with closing(SparklessDatabase(river, settings={"segment_parts": 5})) as db:
             at = 500
             while not ended.is_set():
                 db.append("s", rows(at, at + 3))
