@@ -191,11 +191,12 @@ def test_rows_that_are_not_in_the_archive_are_an_error_not_silently_missing(live
     life.push(100)
     life.archivers["plain"].append()
     archive = life.reader("plain").archives[0]
-    for read in (
+    reads: list[Callable[[], object]] = [
         lambda: archive.read(50, 101, ["v"]),
         lambda: archive.read_sample(50, 101, ["v"], 0.5),
         lambda: archive.read_sample(-1, 50, ["v"], 0.5),
-    ):
+    ]
+    for read in reads:
         with pytest.raises(StreamError) as caught:
             read()
         assert caught.value.name == "ROWS_ARE_GONE"
