@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from anabranch.windows import SlidingWindow
-from anabranch.windows.ring import DirtyBitRing
+from anabranch.windows.ring.backward import DirtyBitRing
 from benchmarks import __main__ as command
 from benchmarks.harness import Bar, Figure, Report, WrongAnswer
 from benchmarks.windows import bars as windows_bars
@@ -183,7 +183,7 @@ def test_costs_as_in_the_paper_agree_with_every_ordering() -> None:
 def test_costs_the_other_way_round_agree_with_none() -> None:
     def reversed_cost(structure: Structure, setting: Setting) -> Cell:
         cell = as_in_the_paper(structure, setting)
-        turned = {
+        turned: dict[str, Any] = {
             name: None if (value := getattr(cell, name)) is None else 1e6 / max(value, 1e-3)
             for name in ("maintenance", "query", "deletion", "deletion_steps")
         }
