@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import json
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -31,14 +32,14 @@ def all_rows(data_set: DataSet) -> pa.Table:
     return data_set.read(0, data_set.end().row)
 
 
-def error_of(action: object) -> str:
+def error_of(action: Callable[[], object]) -> str:
     with pytest.raises(AnabranchError) as problem:
-        action()  # type: ignore[operator]
+        action()
     return problem.value.name
 
 
 @pytest.fixture
-def collection(folder: Path):
+def collection(folder: Path) -> Iterator[Collection]:
     made = Collection(str(folder))
     yield made
     made.close()
@@ -164,7 +165,8 @@ def test_keys_are_numbers_of_the_right_unit() -> None:
     moment = dt.datetime(1970, 1, 1, 0, 0, 2, tzinfo=dt.UTC)
 
     def numbers(values: list[object], kind: pa.DataType) -> list[float]:
-        return key_numbers(pa.chunked_array([pa.array(values, kind)])).tolist()
+        found: list[float] = key_numbers(pa.chunked_array([pa.array(values, kind)])).tolist()
+        return found
 
     assert numbers([day], pa.date32()) == [2.0]
     assert numbers([moment], pa.timestamp("us", "UTC")) == [2e6]
@@ -283,7 +285,7 @@ def test_a_folder_in_parts_is_one_data_set(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def writer(tmp_path: Path):
+def writer(tmp_path: Path) -> Iterator[StreamWriter]:
     schema = StreamSchema.of({"v": "INT", "ts": "TIMESTAMP"}, time="ts")
     (tmp_path / "db").mkdir()
     (tmp_path / "db" / "anabranch.json").write_text('{"format": 1}')
