@@ -14,7 +14,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -321,6 +321,7 @@ EXAMPLES: dict[str, dict[str, Operator]] = {
     },
 }  # fmt: skip
 CASES = [pytest.param(op, id=f"{kind}-{name}") for kind, ops in EXAMPLES.items() for name, op in ops.items()]
+CASES_WITH_STATE = [case for case in CASES if cast(Operator, case.values[0]).scratch_is_state]
 every = pytest.mark.parametrize("operator", CASES)
 
 
@@ -453,7 +454,7 @@ def test_a_small_batch_after_a_large_one_runs_again_whatever_happened(operator: 
 
 
 @pytest.mark.parametrize("fault", TO_FILES)
-@pytest.mark.parametrize("operator", [case for case in CASES if case.values[0].scratch_is_state])  # type: ignore[attr-defined]
+@pytest.mark.parametrize("operator", CASES_WITH_STATE)
 def test_state_that_was_lost_is_missed(operator: Operator, fault: str) -> None:
     """Rows that are in the state are not needed, so they are gone: an error, or the same answer, and never another."""
     data, chance = rows(120, seed=9), random.Random(9)

@@ -469,7 +469,7 @@ def test_nearest_in_order_is_the_closest_pair_first_of_all(seed: int) -> None:
     found = [row[:2] for row in told(check(case, streams, chance).answers())]
     a, b, tolerances = keyed(case, streams)
     closest = [(one.number, other.number) for one, other in nearest(a, b, tolerances, ended=True)]
-    assert sorted(found) == sorted(closest)  # type: ignore[type-var]
+    assert sorted(found) == sorted(closest)
 
 
 def test_all_gives_every_pair_once() -> None:
