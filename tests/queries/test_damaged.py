@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -42,7 +43,9 @@ def lose(file: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [flip, empty, lose])
-def test_a_query_whose_declaration_is_damaged_has_failed_and_the_rest_opens(harm, river: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_query_whose_declaration_is_damaged_has_failed_and_the_rest_opens(
+    harm: Callable[[Path], None], river: Path
+) -> None:
     harm(river / "queries" / "of_s" / "query.json")
     with closing(SparklessDatabase(river)) as db:
         shown = {row["query"]: row["status"] for row in db.sql("SHOW QUERIES").table().to_pylist()}
@@ -57,7 +60,9 @@ def test_a_query_whose_declaration_is_damaged_has_failed_and_the_rest_opens(harm
 
 
 @pytest.mark.parametrize("harm", [flip, empty, lose])
-def test_a_stream_whose_declaration_is_damaged_says_so_and_is_not_made_anew(harm, river: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_stream_whose_declaration_is_damaged_says_so_and_is_not_made_anew(
+    harm: Callable[[Path], None], river: Path
+) -> None:
     harm(river / "streams" / "s" / "stream.json")
     with closing(SparklessDatabase(river)) as db:
         origins = {row["name"]: row["origin"] for row in db.overview()["streams"]}
