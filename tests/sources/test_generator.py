@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from anabranch.errors import DataError
 from anabranch.sources import END, NO_VALUE, NewValue, Packets, PacketSource
@@ -19,8 +20,9 @@ START = 1_763_208_000 * SECOND
 RATE = 5_000
 
 
-def times(table: pa.Table) -> np.ndarray:
-    return table.column("ts").cast(pa.int64()).to_numpy()
+def times(table: pa.Table) -> NDArray[np.int64]:
+    found: NDArray[np.int64] = table.column("ts").cast(pa.int64()).to_numpy()
+    return found
 
 
 @pytest.fixture(scope="module")
