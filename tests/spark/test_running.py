@@ -166,7 +166,11 @@ def test_one_that_is_stopped_while_it_waits_for_its_turn_never_starts(monkeypatc
     monkeypatch.setattr("anabranch.spark.starting._turns", turn)
     begun: list[int] = []
     scene: Any = type("Scene", (), {"life": staticmethod(Life)})()
-    running = Running(lambda: begun.append(1), scene, Tries())  # type: ignore[arg-type, func-returns-value]
+
+    def begin() -> Any:
+        begun.append(1)
+
+    running = Running(begin, scene, Tries())
     assert running.status == "starting"
     began = time.monotonic()
     running.stop()
