@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -173,7 +174,11 @@ def test_query_that_cannot_say_what_it_waits_for_holds_up_no_other(
     for name in "lr":
         db.append(name, [{"x": 1}])
     db.catch_up()
-    monkeypatch.setattr(broken, "due", lambda: {}["nothing"])
+
+    def fails() -> NoReturn:
+        raise KeyError("nothing")
+
+    monkeypatch.setattr(broken, "due", fails)
     clock.advance(60)
     db._time.keep([broken, query])
     assert db.reader("r").end().time == clock.now_us()

@@ -18,6 +18,7 @@ import pytest
 
 from anabranch.database import Database
 from anabranch.sources import Packets
+from anabranch.sources.generator import Link
 from anabranch.testing import ManualClock
 from anabranch.testing.sparkless import SparklessDatabase
 
@@ -181,10 +182,8 @@ def common_packets(customer: Any, backbone: Any) -> Counter[int]:
 
 @pytest.mark.parametrize("batch_rows", [100_000, 3_001])
 def test_q2_is_the_customers_share_of_the_backbone(tmp_path: Path, clock: ManualClock, batch_rows: int) -> None:
-    links = {
-        name: Packets(3).batch(BEGIN, BEGIN + 200 * SECOND, RATE, link)
-        for name, link in (("PTc", "customer"), ("PTb", "backbone"))
-    }
+    seen_on: dict[str, Link] = {"PTc": "customer", "PTb": "backbone"}
+    links = {name: Packets(3).batch(BEGIN, BEGIN + 200 * SECOND, RATE, link) for name, link in seen_on.items()}
     common, all_packets = common_packets(links["PTc"], links["PTb"]), Counter[int]()
     for time in links["PTb"].column("ts").cast("int64").to_pylist():
         all_packets[time // MINUTE] += 1

@@ -48,10 +48,11 @@ def tuples(stream: str) -> list[Row]:
 
 def w_join() -> Join:
     """All five streams within w of each other; a tuple joins those of its own colour, and only if it is black."""
-    black = [
-        Condition(f"`{one}.i` = `{two}.i`", lambda rows, one=one, two=two: equal(rows[one]["i"], rows[two]["i"]))
-        for one, two in itertools.pairwise("ABCDE")
-    ]
+
+    def alike(one: str, two: str) -> Condition:
+        return Condition(f"`{one}.i` = `{two}.i`", lambda rows: equal(rows[one]["i"], rows[two]["i"]))
+
+    black = itertools.starmap(alike, itertools.pairwise("ABCDE"))
     first = Condition("`A.i` = 1", lambda rows: equal(rows["A"]["i"], BLACK))
     return join_of("abcde", uniform(5, W), [*black, first])
 

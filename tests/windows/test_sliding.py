@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -402,7 +403,7 @@ def test_questions_that_cannot_be_answered_say_why() -> None:
     rings = SlidingWindow(2, 1, type=pa.string(), needs=["lookup"])
     rings.append(["a"], rows=pa.table({"x": [1]}))
     groups = SlidingWindow(2, 1, type=pa.string(), groups=1)
-    for ask, says in [
+    refused: list[tuple[Callable[[], object], str]] = [
         (window.median, "discrete=True"),
         (lambda: window.quantile(2, True), "between 0 and 1"),
         (lambda: window.lookup("a"), "ring='DB'"),
@@ -414,7 +415,8 @@ def test_questions_that_cannot_be_answered_say_why() -> None:
         (lambda: rings.append(["a"], rows=pa.table({"x": [1, 2]})), "as many rows, not 2"),
         (lambda: groups.append(["a"]), "made with groups"),
         (lambda: groups.append(["a"], groups=[-1]), "from 0 on"),
-    ]:
+    ]
+    for ask, says in refused:
         with pytest.raises(ValueError, match=says):
             ask()
     # What was refused has left no trace.
