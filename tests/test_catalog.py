@@ -9,8 +9,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -57,6 +58,10 @@ db.close()
 """
 
 
+def next_line(out: IO[str]) -> str:
+    return out.readline().strip()
+
+
 def made_and_refused(race: Callable[[], object], threads: int) -> list[str]:
     """What came of the same thing done by several threads at once."""
     together, said = threading.Barrier(threads), []
@@ -86,7 +91,7 @@ def test_of_threads_that_make_one_query_at_once_one_makes_it_and_it_answers(
         db.append("s", [{"v": 1}, {"v": 2}])
         for number in range(ROUNDS):
             name = f"q{number}"
-            said = made_and_refused(lambda name=name: db.sql(f"CREATE CONTINUOUS QUERY {name} AS SELECT v FROM s"), 4)  # type: ignore[misc]
+            said = made_and_refused(partial(db.sql, f"CREATE CONTINUOUS QUERY {name} AS SELECT v FROM s"), 4)
             assert said == ["NAME_EXISTS"] * 3 + ["made"]
             db.catch_up()
             assert db.get_query(name).status == "running"
@@ -109,7 +114,7 @@ def test_of_processes_that_make_one_query_at_once_one_makes_it_and_its_stream_st
         said: list[list[str]] = []
         for racer in racers:
             assert racer.stdout is not None
-            said.append(list(iter(lambda out=racer.stdout: out.readline().strip(), "done")))  # type: ignore[misc]
+            said.append(list(iter(partial(next_line, racer.stdout), "done")))
         for number in range(ROUNDS):
             outcome = sorted(lines[number].split()[0] for lines in said)
             assert outcome == ["NAME_EXISTS", "made"], said
@@ -196,7 +201,7 @@ def test_what_one_object_takes_does_not_grow_with_the_number_of_others(
             for number in range(first, last):
                 info = QueryInfo(f"other{number}", "SELECT v FROM crowd", False, reads=(ObjectName("stream", "crowd"),))
                 db.catalog.create_query(info, StreamInfo(info.name, schema, origin="query", owner=info.name))
-            return [looks.of(lambda verb=verb: db.sql(verb)) for verb in VERBS]  # type: ignore[misc]
+            return [looks.of(partial(db.sql, verb)) for verb in VERBS]
 
         few, many = with_others(0, 10), with_others(10, 1000)
         # What the thread that keeps time has looked at just before, a statement need not look at again.

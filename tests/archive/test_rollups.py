@@ -355,7 +355,8 @@ def naive_value(function: str, column: str | None, group: list[dict[str, Any]]) 
         there = there if function == "max" else [n for n in there if not math.isnan(n)] or there
         return math.nan if function == "max" else min(there)
     # Of whole numbers and decimals they are exact, in the type of their column.
-    return (min if function == "min" else max)(row[column] for row in group if row[column] is not None)  # type: ignore[index]
+    assert column is not None
+    return (min if function == "min" else max)(row[column] for row in group if row[column] is not None)
 
 
 def near(got: list[Any], wanted: list[Any]) -> bool:

@@ -31,7 +31,7 @@ def tail_does(monkeypatch: pytest.MonkeyPatch) -> Callable[[Action], None]:
 
     def replace(action: Action) -> None:
         module = ModuleType("anabranch.cli.tail")
-        module.run = action  # type: ignore[attr-defined]
+        monkeypatch.setattr(module, "run", action, raising=False)
         monkeypatch.setitem(sys.modules, "anabranch.cli.tail", module)
 
     return replace

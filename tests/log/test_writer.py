@@ -79,7 +79,9 @@ def test_held_rows_survive_a_writer_that_was_not_closed(storage: Make, writer: O
     first = writer(place)
     first.append(rows((1, 10), (2, 12)))
     first.append(rows((3, 11)))
-    os.close(first._lock._handle)  # type: ignore[union-attr, arg-type]  # as if the process had died
+    assert first._lock is not None
+    assert first._lock._handle is not None
+    os.close(first._lock._handle)  # as if the process had died
     second = writer(place)
     assert second.held_rows == 3
     second.append(rows((4, 30)))

@@ -8,6 +8,7 @@ is read that `needs` gave away.
 
 from __future__ import annotations
 
+import functools
 import json
 import pickle
 import random
@@ -465,7 +466,7 @@ def test_state_that_was_lost_is_missed(operator: Operator, fault: str) -> None:
             harness.step(parallelism=3, rows=50)
             harness.step(rows=30)
             FAULTS[fault](harness, chance)
-            error = _error_of(lambda harness=harness: harness.run(rows=30))  # type: ignore[misc]
+            error = _error_of(functools.partial(harness.run, rows=30))
             assert error in ("MERGE_STATE_LOST", "TOTALS_LOST", None)
             assert error or same(harness.answers(), wanted)
             missed += error is not None

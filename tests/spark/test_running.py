@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -62,8 +62,8 @@ class Scene:
         self.told: list[str] = []
         self.tries = Tries()
         self.running = Running(
-            self._begin,  # type: ignore[arg-type]
-            self,  # type: ignore[arg-type]
+            cast(Any, self._begin),
+            cast(Any, self),
             self.tries,
             restarts=restarts,
             in_batch=lambda: in_batch,
