@@ -354,10 +354,10 @@ def test_what_is_handed_in_may_be_written_to_again() -> None:
     assert window.sorted().column("value").to_pylist() == [7, 7]
 
 
-def structures(window: SlidingWindow) -> tuple[str, str | None]:
-    """The names of the storage, which is there, and of the index, if there is one."""
+def structures(window: SlidingWindow) -> tuple[str, str]:
+    """The names of the storage and of the index, which have been chosen."""
     assert window.basic_windows.storage is not None
-    return window.basic_windows.storage.name, window.index.name if window.index else None
+    return window.basic_windows.storage.name, window.index.name
 
 
 def test_structures_are_chosen_when_the_first_basic_window_is_complete() -> None:
