@@ -9,8 +9,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -57,6 +58,10 @@ db.close()
 """
 
 
+def next_line(out: IO[str]) -> str:
+    return out.readline().strip()
+
+
 def made_and_refused(race: Callable[[], object], threads: int) -> list[str]:
     """What came of the same thing done by several threads at once."""
     together, said = threading.Barrier(threads), []
@@ -81,12 +86,12 @@ def test_of_threads_that_make_one_query_at_once_one_makes_it_and_it_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(StreamInfo, "create", slow_create)
-    with SparklessDatabase(tmp_path / "river") as db:
+    with contextlib.closing(SparklessDatabase(tmp_path / "river")) as db:
         db.sql("CREATE STREAM s (v INT)")
         db.append("s", [{"v": 1}, {"v": 2}])
         for number in range(ROUNDS):
             name = f"q{number}"
-            said = made_and_refused(lambda name=name: db.sql(f"CREATE CONTINUOUS QUERY {name} AS SELECT v FROM s"), 4)  # type: ignore[misc]
+            said = made_and_refused(partial(db.sql, f"CREATE CONTINUOUS QUERY {name} AS SELECT v FROM s"), 4)
             assert said == ["NAME_EXISTS"] * 3 + ["made"]
             db.catch_up()
             assert db.get_query(name).status == "running"
@@ -95,7 +100,7 @@ def test_of_threads_that_make_one_query_at_once_one_makes_it_and_it_answers(
 
 def test_of_processes_that_make_one_query_at_once_one_makes_it_and_its_stream_stays(tmp_path: Path) -> None:
     place = tmp_path / "river"
-    with SparklessDatabase(place) as db:
+    with contextlib.closing(SparklessDatabase(place)) as db:
         db.sql("CREATE STREAM s (v INT)")
         racers = [
             subprocess.Popen(
@@ -109,7 +114,7 @@ def test_of_processes_that_make_one_query_at_once_one_makes_it_and_its_stream_st
         said: list[list[str]] = []
         for racer in racers:
             assert racer.stdout is not None
-            said.append(list(iter(lambda out=racer.stdout: out.readline().strip(), "done")))  # type: ignore[misc]
+            said.append(list(iter(partial(next_line, racer.stdout), "done")))
         for number in range(ROUNDS):
             outcome = sorted(lines[number].split()[0] for lines in said)
             assert outcome == ["NAME_EXISTS", "made"], said
@@ -119,7 +124,7 @@ def test_of_processes_that_make_one_query_at_once_one_makes_it_and_its_stream_st
 
 
 def test_the_answers_of_a_query_that_a_dead_process_left_give_way_to_a_new_one(tmp_path: Path) -> None:
-    with SparklessDatabase(tmp_path / "river") as db:
+    with contextlib.closing(SparklessDatabase(tmp_path / "river")) as db:
         db.sql("CREATE STREAM s (v INT)")
         db.sql("CREATE CONTINUOUS QUERY q AS SELECT v FROM s")
         left = db.catalog.stream("q")
@@ -132,7 +137,10 @@ def test_the_answers_of_a_query_that_a_dead_process_left_give_way_to_a_new_one(t
 
 
 def test_half_a_character_is_no_name(tmp_path: Path) -> None:
-    with SparklessDatabase(tmp_path / "river") as db, pytest.raises(AnabranchError, match="NAME_NOT_ALLOWED"):
+    with (
+        contextlib.closing(SparklessDatabase(tmp_path / "river")) as db,
+        pytest.raises(AnabranchError, match="NAME_NOT_ALLOWED"),
+    ):
         db.append("\ud800", [{"v": 1}])
 
 
@@ -184,7 +192,7 @@ def test_what_one_object_takes_does_not_grow_with_the_number_of_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda handle: None)
-    with SparklessDatabase(tmp_path / "river") as db:
+    with contextlib.closing(SparklessDatabase(tmp_path / "river")) as db:
         db.sql("CREATE STREAM crowd (v INT)")
         schema = db.catalog.schema("crowd")
         looks = Looks(monkeypatch)
@@ -193,7 +201,7 @@ def test_what_one_object_takes_does_not_grow_with_the_number_of_others(
             for number in range(first, last):
                 info = QueryInfo(f"other{number}", "SELECT v FROM crowd", False, reads=(ObjectName("stream", "crowd"),))
                 db.catalog.create_query(info, StreamInfo(info.name, schema, origin="query", owner=info.name))
-            return [looks.of(lambda verb=verb: db.sql(verb)) for verb in VERBS]  # type: ignore[misc]
+            return [looks.of(partial(db.sql, verb)) for verb in VERBS]
 
         few, many = with_others(0, 10), with_others(10, 1000)
         # What the thread that keeps time has looked at just before, a statement need not look at again.
@@ -213,7 +221,7 @@ def as_before(storage: Storage, file: str, *gone: str, **other: str) -> None:
 
 
 def test_a_database_of_before_opens_and_knows_who_owns_and_reads_what(tmp_path: Path) -> None:
-    with SparklessDatabase(tmp_path / "river") as db:
+    with contextlib.closing(SparklessDatabase(tmp_path / "river")) as db:
         db.sql("CREATE STREAM `a.b` (v INT, ts TIMESTAMP) TIMESTAMP BY ts")
         db.append("a.b", [{"v": 1, "ts": "2026-01-01 00:00:02"}, {"v": 2, "ts": "2026-01-01 00:00:01"}])
         db.sql("CREATE CONTINUOUS QUERY q AS SELECT v FROM `a.b`")
@@ -226,7 +234,7 @@ def test_a_database_of_before_opens_and_knows_who_owns_and_reads_what(tmp_path: 
         for query in ("q", "a=2Eb=2Ew"):
             as_before(db.catalog.root.child("queries", query), "query.json", "reads", "owner")
         db.catalog.root.child("readers").delete_all()
-    with SparklessDatabase(tmp_path / "river") as db:
+    with contextlib.closing(SparklessDatabase(tmp_path / "river")) as db:
         owners = {info.name: (info.origin, info.owner) for info in db.streams()}
         assert owners == {"a.b": ("append", None), "a.b.w": ("query", "a.b.w"), "q": ("query", "q")}
         assert db.catalog.query("a.b.w").owner == ObjectName("archive", "w", "a.b")

@@ -75,7 +75,7 @@ def test_a_producer_needs_a_batch_number(tmp_path: Path) -> None:
     with open_with(tmp_path, "CREATE STREAM s (v INT)") as db:
         for wrong in ({"producer": "p"}, {"batch": 1}, {"producer": "p", "batch": "x"}):
             with pytest.raises(AnabranchError, match="BATCH_NUMBER_WANTED"):
-                db.append("s", [{"v": 1}], **wrong)  # type: ignore[arg-type]
+                db.append("s", [{"v": 1}], **wrong)
 
 
 def test_settings_out_of_range_and_places_that_cannot_be_are_refused(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ class Database:
         """The settings in force; `settings.change(name=value)` gives others to what begins from then on."""
         return self._settings
 
-    def __enter__(self) -> Database:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -162,7 +162,8 @@ def trials(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # where no bounds were ever given there is no share
         means = np.nan_to_num(np.nanmean(shares, axis=0), nan=1.0)
-    return Coverage(*map(float, means), withheld=float(np.mean([_withheld(each) for each in found])))
+    count_held, sum_held, avg_held = map(float, means)
+    return Coverage(count_held, sum_held, avg_held, withheld=float(np.mean([_withheld(each) for each in found])))
 
 
 def _share(low: pa.Array, high: pa.Array, truth: NDArray[np.float64]) -> float:

@@ -106,7 +106,10 @@ class Life:
         return self._all.slice(start, end - start)
 
     def times(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        return self._all.column("ts").combine_chunks().cast(pa.int64()).to_numpy()
+        times: np.ndarray[tuple[int], np.dtype[np.int64]] = (
+            self._all.column("ts").combine_chunks().cast(pa.int64()).to_numpy()
+        )
+        return times
 
     def sample(self, start: int, end: int, columns: list[str], keep: float, by: str | None = None) -> pa.Table:
         """Read everything, filter by lots."""

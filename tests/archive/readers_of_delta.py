@@ -22,6 +22,7 @@ def main(table: str, package: str) -> None:
     )
     spark.read.format("delta").load(table).createOrReplaceTempView("archive")
     rows = spark.sql("SELECT count(*), sum(v), count(v), min(_row), max(_row), count(lane) FROM archive").first()
+    assert rows is not None
     versions = spark.sql(f"DESCRIBE HISTORY delta.`{table}`").count()
     first = spark.read.format("delta").option("versionAsOf", 1).load(table).count()
     print(json.dumps({"rows": list(rows), "versions": versions, "first": first}))

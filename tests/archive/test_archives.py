@@ -21,6 +21,7 @@ import anabranch as ab
 from anabranch.archive.declaration import archive_storage
 from anabranch.errors import AnabranchError, StreamError
 from anabranch.log.retention import HOLDS
+from tests.archive.history import with_archives
 
 BASE_US = 1_767_225_600_000_000
 SECOND = 1_000_000
@@ -135,7 +136,7 @@ def test_keep_lets_old_runs_go_and_reading_them_is_an_error(db: ab.Database) -> 
         db.append("cars", rows(first, first + 1000))
         archiver.append()
     assert archiver.let_go() == 6
-    reader = db.reader("cars")
+    reader = with_archives(db.reader("cars"))
     assert reader.first_row() == 6000
     assert ids(db) == list(range(6000, 10_000))
     for read in (lambda: reader.read(5999, 7000), lambda: reader.read_sample(5999, 7000, ["id"], 0.5)):
@@ -152,7 +153,7 @@ def test_keep_lets_old_runs_go_and_reading_them_is_an_error(db: ab.Database) -> 
     assert archiver.vacuum(0)["runs_let_go"] == 2
     db.append("cars", rows(3_600_000, 3_600_100))
     archiver.append()
-    assert db.reader("cars").archives[0].first == 10_000  # type: ignore[union-attr]
+    assert with_archives(db.reader("cars")).archives[0].first == 10_000
 
 
 def test_vacuum_deletes_what_nothing_needs_and_keeps_the_rest(db: ab.Database) -> None:
@@ -246,7 +247,7 @@ def test_the_second_archiver_is_refused_and_its_thread_stays_quiet(
                 lambda: second.archives.alter("cars", keep_us=SECOND),
                 lambda: second.drop_archive("cars"),
             ):
-                problem = fails("ARCHIVE_IS_BEING_WRITTEN", action, f"process {os.getpid()}")  # type: ignore[arg-type]
+                problem = fails("ARCHIVE_IS_BEING_WRITTEN", action, f"process {os.getpid()}")
                 assert problem.hint == "do it in that process, or stop it first"
             time.sleep(1.5)  # its thread looks twice in that time
             assert second.describe_archive("cars")["rows_waiting"] == 100
@@ -427,7 +428,7 @@ def test_streams_of_any_name_can_be_archived(db: ab.Database) -> None:
     db.append("odd. näme/", [{"id": 1, "ts": "2026-01-01 00:00:00"}])
     db.create_archive("odd. näme/", "plain")
     assert db.archive("odd. näme/").append() == 1
-    assert db.reader("odd. näme/").read_sample(0, 1, ["id"], 1.0).to_pydict() == {"_row": [0], "id": [1]}
+    assert with_archives(db.reader("odd. näme/")).read_sample(0, 1, ["id"], 1.0).to_pydict() == {"_row": [0], "id": [1]}
 
 
 def test_all_archives_of_a_stream_share_one_seed(db: ab.Database) -> None:
@@ -477,7 +478,7 @@ def test_a_column_added_later_is_null_in_old_rows_and_survives_compaction(db: ab
         done()
         lanes = db.reader("cars").read(0, 600, ["lane"]).column("lane").to_pylist()
         assert lanes == [None] * 300 + ["left"] * 300
-        sample = db.reader("cars").read_sample(0, 600, ["lane", "id"], 0.5).to_pylist()  # type: ignore[union-attr]
+        sample = with_archives(db.reader("cars")).read_sample(0, 600, ["lane", "id"], 0.5).to_pylist()
         assert all((row["lane"] is None) == (row["id"] < 300) for row in sample)
     assert open_reader.read(0, 600, ["id"]).num_rows == 600
     fails("COLUMN_EXISTS", lambda: db.add_column("cars", "LANE", "INT"))

@@ -39,11 +39,10 @@ class Spiky(Life):
 
     def write(self, rows: int) -> None:
         """Push rows, the values of which are chosen before they are written."""
-        append = self.writer.append
-        self.writer.append = lambda table: None  # type: ignore[assignment, method-assign, return-value]
         before = self._all.num_rows
-        self.push(rows)
-        self.writer.append = append  # type: ignore[method-assign]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self.writer, "append", lambda table: None)
+            self.push(rows)
         self.writer.append(self._all.slice(before))
 
 

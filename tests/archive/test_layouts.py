@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,9 +30,9 @@ STEPS = 12
 def live(tmp_path: Path) -> Iterator[Callable[..., Life]]:
     lives: list[Life] = []
 
-    def make(*layouts: str, **options: object) -> Life:
+    def make(*layouts: str, **options: Any) -> Life:
         chosen = {name: LAYOUTS[name] for name in layouts}
-        lives.append(Life(tmp_path / f"s{len(lives)}", chosen, **options))  # type: ignore[arg-type]
+        lives.append(Life(tmp_path / f"s{len(lives)}", chosen, **options))
         return lives[-1]
 
     yield make
@@ -191,11 +192,12 @@ def test_rows_that_are_not_in_the_archive_are_an_error_not_silently_missing(live
     life.push(100)
     life.archivers["plain"].append()
     archive = life.reader("plain").archives[0]
-    for read in (
+    reads: list[Callable[[], object]] = [
         lambda: archive.read(50, 101, ["v"]),
         lambda: archive.read_sample(50, 101, ["v"], 0.5),
         lambda: archive.read_sample(-1, 50, ["v"], 0.5),
-    ):
+    ]
+    for read in reads:
         with pytest.raises(StreamError) as caught:
             read()
         assert caught.value.name == "ROWS_ARE_GONE"
@@ -346,10 +348,10 @@ def die_before_commit_of(life: Life, table: str) -> None:
 
     commit = RunTable.commit
 
-    def dies(self: RunTable, *arguments: object, **named: object) -> None:
+    def dies(self: RunTable, *arguments: Any, **named: Any) -> None:
         if self.storage.path.endswith(f"/{table}"):
             raise KeyboardInterrupt
-        commit(self, *arguments, **named)  # type: ignore[arg-type]
+        commit(self, *arguments, **named)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RunTable, "commit", dies)

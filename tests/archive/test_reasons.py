@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from anabranch.archive.estimation.reasons import (
 )
 from anabranch.archive.facts import Range
 from anabranch.testing.sparkless import SparklessDatabase
+from tests.archive.history import with_archives
 
 BASE = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 PART = "FROM ARCHIVE s REDUCE BY uniform(0.5)"
@@ -35,7 +37,7 @@ PART = "FROM ARCHIVE s REDUCE BY uniform(0.5)"
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[SparklessDatabase]:
     settings = {"segment_bytes": 4_000, "archive_age_seconds": 3600.0}
-    with SparklessDatabase(tmp_path / "river", settings=settings) as db:
+    with closing(SparklessDatabase(tmp_path / "river", settings=settings)) as db:
         db.archives.close()  # archives are filled when a test says so
         db.sql("CREATE STREAM s (k INT, x DOUBLE, at TIMESTAMP) TIMESTAMP BY at")
         db.sql("CREATE ARCHIVE ON s USING randomize_then_sort OPTIONS (run_rows 400, blocks 4)")
@@ -54,7 +56,7 @@ def of_before(db: SparklessDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
         earlier.setattr("anabranch.archive.files._RANGES", b"another.name")
         fill(db, 800)
         db.archive("s").append()
-    assert db.history("s").archives[0].without_facts() == 2
+    assert with_archives(db.history("s")).archives[0].without_facts() == 2
 
 
 @pytest.mark.usefixtures("of_before")
@@ -79,7 +81,7 @@ def test_files_of_before_have_no_bounds_by_luck_and_are_written_again(
     for left in (1, 0):
         db.archives._stop.clear()
         db.archives.look_after_all([info])
-        assert db.history("s").archives[0].without_facts() == left
+        assert with_archives(db.history("s")).archives[0].without_facts() == left
     found = db.sql(sql)
     (row,) = found
     assert row["total_low"] < row["total"] < row["total_high"]

@@ -132,7 +132,7 @@ class Case:
         self, shape: Shape, since: int | None = None, until: int | None = None, end: End | None = None, **more: Any
     ) -> Summarised:
         """The summaries, which are checked, and what was read for them, which is counted."""
-        reader, end = Counting(self.log, self.first), end or self.log.offset()
+        reader, end = Counting(self.log, self.first), end or self.log.offset().place
         found = summaries_for(reader, since, until, shape, end, self.store, **more)
         check(found.table, shape, self.rows.slice(self.first, end.row - self.first), since, until)
         assert found.rows_read == reader.rows
@@ -151,7 +151,7 @@ def test_second_time_nothing_is_read_of_the_rows(tmp_path: Path) -> None:
     assert repr(again.table.to_pydict()) == repr(first.table.to_pydict()), "to the last bit"
     assert again.fraction < 0.05 < first.fraction == 1
     another = LazySummaries(Storage(str(tmp_path)), SCHEMA.arrow)
-    assert summaries_for(case.log, -300, 600, SHAPE, case.log.offset(), another).rows_read == 0
+    assert summaries_for(case.log, -300, 600, SHAPE, case.log.offset().place, another).rows_read == 0
 
 
 def test_unaligned_range_reads_only_the_rows_of_its_edges(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_stream_that_grows_is_read_from_where_it_was(tmp_path: Path) -> None:
     times = case.rows.column("ts").cast(pa.int64()).to_numpy()
     seen = 0
     for row in range(200, 2001, 200):
-        found = case.ask(SHAPE, end=case.log.offset(row))
+        found = case.ask(SHAPE, end=case.log.offset(row).place)
         window = int(np.searchsorted(times, times[seen - 1] // 100 * 100)) if seen else 0
         assert found.rows_read == row - window
         seen = row
@@ -283,7 +283,7 @@ def test_many_small_questions_leave_few_files(tmp_path: Path) -> None:
 
 def test_processes_that_summarise_the_same_at_once_do_no_harm(tmp_path: Path) -> None:
     case = Case(tmp_path, some_rows(22, 2000))
-    end = case.log.offset()
+    end = case.log.offset().place
     stores = [LazySummaries(Storage(str(tmp_path)), SCHEMA.arrow) for _ in range(3)]
     tables = [summaries_for(case.log, a, b, SHAPE, end, None).table for a, b in [(-300, 300), (0, 600), (-300, 600)]]
     for store, span, table in zip(stores, [(-300, 300), (0, 600), (-300, 600)], tables, strict=True):
@@ -355,7 +355,8 @@ def naive_value(function: str, column: str | None, group: list[dict[str, Any]]) 
         there = there if function == "max" else [n for n in there if not math.isnan(n)] or there
         return math.nan if function == "max" else min(there)
     # Of whole numbers and decimals they are exact, in the type of their column.
-    return (min if function == "min" else max)(row[column] for row in group if row[column] is not None)  # type: ignore[index]
+    assert column is not None
+    return (min if function == "min" else max)(row[column] for row in group if row[column] is not None)
 
 
 def near(got: list[Any], wanted: list[Any]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from anabranch.operators.base import Inputs
 from anabranch.operators.history.join import HistoryJoin
 from anabranch.operators.offset import Offset
 from anabranch.testing.sparkless import SparklessDatabase
+from tests.archive.history import with_archives
 
 BASE = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
@@ -24,7 +26,9 @@ def after(microseconds: int) -> dt.datetime:
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[SparklessDatabase]:
-    with SparklessDatabase(tmp_path / "river", settings={"segment_bytes": 4_000, "archive_age_seconds": 3600.0}) as db:
+    with closing(
+        SparklessDatabase(tmp_path / "river", settings={"segment_bytes": 4_000, "archive_age_seconds": 3600.0})
+    ) as db:
         db.archives.close()  # archives are filled when a test says so
         db.sql("CREATE STREAM s (k INT, x BIGINT, at TIMESTAMP) TIMESTAMP BY at RETAIN INTERVAL 5 SECONDS")
         yield db
@@ -92,7 +96,7 @@ def test_all_ways_to_ask_an_archive_agree_after_keep(db: SparklessDatabase) -> N
     assert db.archive("t").let_go() > 0
     for reducer in ("uniform(0)", "every(INTERVAL 1 MINUTE)", "by_key(k, 0)"):
         assert ask(db, f"SELECT count(*) AS n FROM ARCHIVE t REDUCE BY {reducer}")["n"] == 300
-    assert db.reader("t").read_sample(0, 300, ["x"], 1.0).num_rows == 300
+    assert with_archives(db.reader("t")).read_sample(0, 300, ["x"], 1.0).num_rows == 300
 
 
 def test_summaries_survive_a_new_column(db: SparklessDatabase) -> None:
@@ -202,7 +206,7 @@ def test_slices_of_one_run_are_read_once(db: SparklessDatabase) -> None:
     db.sql("CREATE ARCHIVE ON s USING randomize_then_sort BY k")
     fill(db, 600)
     db.archive("s").append(all_rows=True)
-    reader = db.history("s")
+    reader = with_archives(db.history("s"))
     first = reader.read_sample(0, 100, ["x"], 0.5, "k")
     before = reader.archive_bytes_read
     assert before > 0

@@ -239,13 +239,13 @@ def test_the_answer_check_of_the_pipeline_sees_one_wrong_count() -> None:
         pipeline._check("it", *_columns(expected, twice=True), expected)
 
 
-def _columns(expected: dict[tuple[int, str], int], *, twice: bool = False) -> list[Any]:
+def _columns(expected: dict[tuple[int, str], int], *, twice: bool = False) -> tuple[Any, Any, Any]:
     import pyarrow as pa
 
     rows = [(end, key, n) for (end, key), n in expected.items()] * (2 if twice else 1)
     ends, keys, counts = (list(column) for column in zip(*rows, strict=True))
     times = pa.array(ends, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
-    return [pa.chunked_array([times]), pa.chunked_array([keys]), pa.chunked_array([counts])]
+    return pa.chunked_array([times]), pa.chunked_array([keys]), pa.chunked_array([counts])
 
 
 def test_expected_counts_are_those_of_the_rows() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -191,7 +192,7 @@ def direction(monkeypatch: pytest.MonkeyPatch) -> Any:
         one.setblocking(False)
         other.setblocking(False)
     clock = [100.0]
-    monkeypatch.setattr(merge_wire.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(merge_wire, "QUEUE_SECONDS", 0.5)
     made = merge_wire.Direction(ends[0][1].fileno(), ends[1][0].fileno(), 1000, 2.0)
     yield made, ends[0][0], ends[1][1], clock

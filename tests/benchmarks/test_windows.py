@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from anabranch.windows import SlidingWindow
-from anabranch.windows.ring import DirtyBitRing
+from anabranch.windows.index.hash_table import HashIndex
+from anabranch.windows.ring.backward import DirtyBitRing
 from benchmarks import __main__ as command
 from benchmarks.harness import Bar, Figure, Report, WrongAnswer
 from benchmarks.windows import bars as windows_bars
@@ -47,11 +48,13 @@ def test_full_size_has_the_settings_of_the_paper() -> None:
 
 def test_hash_tables_are_those_of_the_paper_unless_they_grow() -> None:
     fixed, growing = (windows_subjects.index_of(Structure("LIST", name), SETTING) for name in ("H", "H*"))
-    before = len(growing._bucket)  # type: ignore[attr-defined]
+    assert isinstance(fixed, HashIndex)
+    assert isinstance(growing, HashIndex)
+    before = len(growing._bucket)
     for index in (fixed, growing):
         index.locate(np.arange(10_000))
-    assert len(fixed._bucket) == 100  # type: ignore[attr-defined]
-    assert len(growing._bucket) > before  # type: ignore[attr-defined]
+    assert len(fixed._bucket) == 100
+    assert len(growing._bucket) > before
     entries = windows_subjects.storage_of(Structure("HASH", "T"), SETTING).build(np.array([7, 5, 12, 2, 5]))
     assert entries.codes.tolist() == [5, 2, 7, 12]
 
@@ -183,7 +186,7 @@ def test_costs_as_in_the_paper_agree_with_every_ordering() -> None:
 def test_costs_the_other_way_round_agree_with_none() -> None:
     def reversed_cost(structure: Structure, setting: Setting) -> Cell:
         cell = as_in_the_paper(structure, setting)
-        turned = {
+        turned: dict[str, Any] = {
             name: None if (value := getattr(cell, name)) is None else 1e6 / max(value, 1e-3)
             for name in ("maintenance", "query", "deletion", "deletion_steps")
         }

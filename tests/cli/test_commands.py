@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from anabranch.cli.append import in_batches
 from anabranch.cli.main import main
 from anabranch.cli.top import Speeds
 
+Run = Callable[..., tuple[int, str, str]]
 CREATE = "CREATE STREAM packets (saddr STRING, length INT, ts TIMESTAMP) TIMESTAMP BY ts"
 
 
@@ -27,7 +29,7 @@ def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]):
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
     def _run(*argv: str) -> tuple[int, str, str]:
         code = main(argv)
         out, err = capsys.readouterr()
@@ -43,7 +45,7 @@ def csv(tmp_path: Path) -> Path:
     return path
 
 
-def test_append_says_how_many_rows_and_tail_shows_them(db: Path, run, csv: Path) -> None:
+def test_append_says_how_many_rows_and_tail_shows_them(db: Path, run: Run, csv: Path) -> None:
     code, out, err = run("append", "packets", str(csv), "--batch", "7")
     assert (code, err) == (0, "")
     assert out.startswith("30 rows appended to packets in ")
@@ -52,14 +54,14 @@ def test_append_says_how_many_rows_and_tail_shows_them(db: Path, run, csv: Path)
     assert run("tail", "packets", "-n", "1")[1].splitlines()[1].startswith("10.0.0.29      29  2026-11-15 12:00:29")
 
 
-def test_append_reads_standard_input(db: Path, run, csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_append_reads_standard_input(db: Path, run: Run, csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(csv.read_bytes()))))
     code, out, _ = run("append", "packets", "-", "--json")
     summary = json.loads(out)
     assert (code, summary["rows"], summary["rejected"]) == (0, 30, 0)
 
 
-def test_append_reports_rejects_and_keeps_them(db: Path, run, csv: Path) -> None:
+def test_append_reports_rejects_and_keeps_them(db: Path, run: Run, csv: Path) -> None:
     run("append", "packets", str(csv))
     csv.write_text("saddr,length,ts\nlate,1,2026-11-15T11:00:00Z\nfine,2,2026-11-15T13:00:00Z\n")
     code, out, _ = run("append", "packets", str(csv))
@@ -69,20 +71,20 @@ def test_append_reports_rejects_and_keeps_them(db: Path, run, csv: Path) -> None
     assert json.loads(run("tail", "packets.rejects", "--json")[1])["saddr"] == "late"
 
 
-def test_append_stops_at_a_bad_row_and_says_what_is_in(db: Path, run, csv: Path) -> None:
+def test_append_stops_at_a_bad_row_and_says_what_is_in(db: Path, run: Run, csv: Path) -> None:
     csv.write_text(csv.read_text() + "x,many,2026-11-15T13:00:00Z\n")
     code, _, err = run("append", "packets", str(csv), "--batch", "10")
     assert code == 1
     assert err.startswith(f'TYPE_MISMATCH: {csv}, line 32: column "length" is INT, got "many"')
 
 
-def test_append_to_a_stream_that_is_not_there_is_told(db: Path, run, csv: Path) -> None:
+def test_append_to_a_stream_that_is_not_there_is_told(db: Path, run: Run, csv: Path) -> None:
     code, _, err = run("append", "packet", str(csv))
     assert code == 1
     assert 'Hint: did you mean "packets"?' in err
 
 
-def test_commands_do_not_make_a_database_by_accident(tmp_path: Path, run) -> None:
+def test_commands_do_not_make_a_database_by_accident(tmp_path: Path, run: Run) -> None:
     for argv in (["append", "s", "f.csv"], ["tail", "s"], ["top"]):
         code, _, err = run(*argv, "--db", str(tmp_path / "none"))
         assert code == 1
@@ -90,7 +92,7 @@ def test_commands_do_not_make_a_database_by_accident(tmp_path: Path, run) -> Non
     assert not (tmp_path / "none").exists()
 
 
-def test_sql_prints_each_result_and_stops_at_the_first_error(db: Path, run, tmp_path: Path) -> None:
+def test_sql_prints_each_result_and_stops_at_the_first_error(db: Path, run: Run, tmp_path: Path) -> None:
     script = tmp_path / "script.sql"
     script.write_text(
         "INSERT INTO packets VALUES ('a', 1, TIMESTAMP '2026-11-15 12:00:00');\nSHOW STREAMS;\n\n"
@@ -104,7 +106,7 @@ def test_sql_prints_each_result_and_stops_at_the_first_error(db: Path, run, tmp_
     assert 'did you mean "packets"?' in err
 
 
-def test_a_syntax_error_in_a_file_is_underlined_where_it_is(db: Path, run, tmp_path: Path) -> None:
+def test_a_syntax_error_in_a_file_is_underlined_where_it_is(db: Path, run: Run, tmp_path: Path) -> None:
     script = tmp_path / "script.sql"
     script.write_text("SHOW STREAMS;\n\n  SHOW TABLEZ;\n")
     code, _, err = run("sql", str(script))
@@ -113,19 +115,19 @@ def test_a_syntax_error_in_a_file_is_underlined_where_it_is(db: Path, run, tmp_p
     assert err.splitlines()[1:3] == ["   3 | SHOW TABLEZ", "     |      ^^^^^^"]
 
 
-def test_sql_reads_standard_input_and_gives_json(db: Path, run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sql_reads_standard_input_and_gives_json(db: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("SHOW STREAMS"))
     code, out, _ = run("sql", "-", "--json")
     assert code == 0
     assert json.loads(out)["stream"] == "packets"
 
 
-def test_sql_of_a_file_that_is_not_there_is_told(db: Path, run) -> None:
+def test_sql_of_a_file_that_is_not_there_is_told(db: Path, run: Run) -> None:
     code, _, err = run("sql", "none.sql")
     assert (code, err.splitlines()[0]) == (1, "FILE_NOT_READABLE: none.sql could not be read")
 
 
-def test_top_prints_once_into_a_pipe(db: Path, run, csv: Path) -> None:
+def test_top_prints_once_into_a_pipe(db: Path, run: Run, csv: Path) -> None:
     run("append", "packets", str(csv))
     code, out, _ = run("top")
     assert code == 0
@@ -135,7 +137,7 @@ def test_top_prints_once_into_a_pipe(db: Path, run, csv: Path) -> None:
     assert [s["rows"] for s in overview["streams"]] == [30]
 
 
-def test_no_command_here_imports_spark(db: Path, run, csv: Path) -> None:
+def test_no_command_here_imports_spark(db: Path, run: Run, csv: Path) -> None:
     before = set(sys.modules)
     run("append", "packets", str(csv))
     run("tail", "packets")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -14,6 +16,7 @@ import anabranch
 from anabranch.cli.main import COMMANDS, main, parse
 from anabranch.errors import DataError
 
+Action = Callable[[Namespace], int]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(anabranch.__file__).parents[1])}
 
 
@@ -23,12 +26,12 @@ def _no_database_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def tail_does(monkeypatch: pytest.MonkeyPatch):
+def tail_does(monkeypatch: pytest.MonkeyPatch) -> Callable[[Action], None]:
     """Replace what `anabranch tail` does."""
 
-    def replace(action) -> None:
+    def replace(action: Action) -> None:
         module = ModuleType("anabranch.cli.tail")
-        module.run = action  # type: ignore[attr-defined]
+        monkeypatch.setattr(module, "run", action, raising=False)
         monkeypatch.setitem(sys.modules, "anabranch.cli.tail", module)
 
     return replace
@@ -79,8 +82,10 @@ def test_every_command_has_help_and_a_module_that_runs_it(command: str, capsys: 
     assert callable(module.run)
 
 
-def test_an_error_is_told_on_standard_error_and_ends_with_one(tail_does, capsys: pytest.CaptureFixture[str]) -> None:
-    def fail(args) -> int:
+def test_an_error_is_told_on_standard_error_and_ends_with_one(
+    tail_does: Callable[[Action], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(args: Namespace) -> int:
         raise DataError("TYPE_MISMATCH", "a is not b", hint="make it b")
 
     tail_does(fail)
@@ -90,8 +95,10 @@ def test_an_error_is_told_on_standard_error_and_ends_with_one(tail_does, capsys:
     assert err == "TYPE_MISMATCH: a is not b\nHint: make it b\n"
 
 
-def test_a_surprise_shows_its_stack_only_when_asked(tail_does, capsys: pytest.CaptureFixture[str]) -> None:
-    def fail(args) -> int:
+def test_a_surprise_shows_its_stack_only_when_asked(
+    tail_does: Callable[[Action], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(args: Namespace) -> int:
         raise ZeroDivisionError("oops")
 
     tail_does(fail)
@@ -103,8 +110,8 @@ def test_a_surprise_shows_its_stack_only_when_asked(tail_does, capsys: pytest.Ca
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_control_c_ends_with_130(tail_does) -> None:
-    def interrupt(args) -> int:
+def test_control_c_ends_with_130(tail_does: Callable[[Action], None]) -> None:
+    def interrupt(args: Namespace) -> int:
         raise KeyboardInterrupt
 
     tail_does(interrupt)

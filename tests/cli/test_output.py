@@ -12,7 +12,7 @@ import pty
 import pyarrow as pa
 import pytest
 
-from anabranch.cli.output import MAX_ROWS_ON_TERMINAL, RowPrinter, mode_of
+from anabranch.cli.output import MAX_ROWS_ON_TERMINAL, Mode, RowPrinter, mode_of
 from anabranch.cli.terminal import clock_time, has_color, is_terminal
 
 MOMENT = datetime.datetime(2026, 11, 15, 12, 0, 0, 250_000, tzinfo=datetime.UTC)
@@ -25,7 +25,7 @@ TABLE = pa.table(
 )
 
 
-def printed(mode, table: pa.Table, *more: pa.Table) -> str:
+def printed(mode: Mode, table: pa.Table, *more: pa.Table) -> str:
     out = io.StringIO()
     printer = RowPrinter(mode, out)
     printer.print(table)
@@ -70,7 +70,7 @@ def test_json_is_one_object_per_row() -> None:
 
 
 @pytest.mark.parametrize("mode", ["plain", "table"])
-def test_values_cannot_drive_the_terminal(mode) -> None:
+def test_values_cannot_drive_the_terminal(mode: Mode) -> None:
     text = printed(mode, pa.table({"s": ["a\x1b[2Jb\nc", "[red]x[/red]"]}))
     assert "\x1b[2J" not in text
     assert "\\x1b[2Jb\\nc" in text

@@ -25,13 +25,13 @@ class CountdownReader(MemoryLog):
         self.append({"n": list(range(start, 0, -1)), "at": pa.array(range(start)).cast(pa.timestamp("s", "UTC"))})
 
     def end(self) -> End:
-        return self.offset()
+        return self.offset().place
 
     def refresh(self) -> None:
         """They are all there."""
 
     def offset_at(self, row: int, limit: End) -> End:
-        return self.offset(min(row, limit.row))
+        return self.offset(min(row, limit.row)).place
 
     def size(self) -> int:
         return 0

@@ -49,7 +49,7 @@ def test_people_get_a_table(folder: Path) -> None:
         env={**os.environ, "PYTHONPATH": SOURCE},
     )
     assert process.stdout is not None
-    lines = []
+    lines: list[str] = []
     while not (lines and lines[-1].startswith("Ctrl-C")):
         lines.append(process.stdout.readline().decode())
         assert lines[-1]

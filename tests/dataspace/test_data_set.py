@@ -6,7 +6,9 @@ import datetime as dt
 import decimal
 import json
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,14 +33,20 @@ def all_rows(data_set: DataSet) -> pa.Table:
     return data_set.read(0, data_set.end().row)
 
 
-def error_of(action: object) -> str:
+def error_of(action: Callable[[], object]) -> str:
     with pytest.raises(AnabranchError) as problem:
-        action()  # type: ignore[operator]
+        action()
     return problem.value.name
 
 
+def look_again(data_set: DataSet) -> None:
+    """As if it had looked for new files long ago."""
+    rows: Any = data_set._rows
+    rows._looked = 0
+
+
 @pytest.fixture
-def collection(folder: Path):
+def collection(folder: Path) -> Iterator[Collection]:
     made = Collection(str(folder))
     yield made
     made.close()
@@ -164,7 +172,8 @@ def test_keys_are_numbers_of_the_right_unit() -> None:
     moment = dt.datetime(1970, 1, 1, 0, 0, 2, tzinfo=dt.UTC)
 
     def numbers(values: list[object], kind: pa.DataType) -> list[float]:
-        return key_numbers(pa.chunked_array([pa.array(values, kind)])).tolist()
+        found: list[float] = key_numbers(pa.chunked_array([pa.array(values, kind)])).tolist()
+        return found
 
     assert numbers([day], pa.date32()) == [2.0]
     assert numbers([moment], pa.timestamp("us", "UTC")) == [2e6]
@@ -193,7 +202,7 @@ def test_new_files_of_a_folder_become_rows_behind_the_others(folder: Path, colle
     quakes = collection.get("quakes")
     assert quakes.end().row == 3000
     pq.write_table(floods(10, 9000), folder / "quakes" / "0a.parquet")
-    quakes._rows._looked = 0  # type: ignore[attr-defined]
+    look_again(quakes)
     assert quakes.end().row == 3010
     assert all_rows(quakes).column("n").to_pylist() == [*range(3000), *range(9000, 9010)]
     index = quakes.ranges(("n",), np.array([[9000.0]]), np.array([[9003.0]]), 10)
@@ -206,10 +215,10 @@ def test_a_file_that_is_still_written_is_waited_for(folder: Path, collection: Co
     pq.write_table(floods(10, 3000), whole)
     part = folder / "quakes" / "7.parquet"
     part.write_bytes(whole.read_bytes()[:500])
-    quakes._rows._looked = 0  # type: ignore[attr-defined]
+    look_again(quakes)
     assert quakes.end().row == 3000
     os.replace(whole, part)
-    quakes._rows._looked = 0  # type: ignore[attr-defined]
+    look_again(quakes)
     assert quakes.end().row == 3010
 
 
@@ -222,7 +231,7 @@ def test_rows_from_a_file_that_was_changed_on_are_an_error(folder: Path, collect
         middle.unlink()
     else:
         pq.write_table(floods(999), middle)
-    quakes._rows._looked = 0  # type: ignore[attr-defined]
+    look_again(quakes)
     assert quakes.end().row == 3000
     assert quakes.read(0, 1000, ["n"]).num_rows == 1000
     assert error_of(lambda: quakes.read(900, 1001, ["n"])) == "DATA_SET_CHANGED"
@@ -283,7 +292,7 @@ def test_a_folder_in_parts_is_one_data_set(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def writer(tmp_path: Path):
+def writer(tmp_path: Path) -> Iterator[StreamWriter]:
     schema = StreamSchema.of({"v": "INT", "ts": "TIMESTAMP"}, time="ts")
     (tmp_path / "db").mkdir()
     (tmp_path / "db" / "anabranch.json").write_text('{"format": 1}')
@@ -338,7 +347,7 @@ def test_a_delta_table_grows_by_versions(tmp_path: Path) -> None:
     table = collection.get("table")
     assert all_rows(table).num_rows == 100
     deltalake.write_deltalake(place, floods(50, 100).drop_columns(["n"]), mode="append")
-    table._rows._looked = 0  # type: ignore[attr-defined]
+    look_again(table)
     assert all_rows(table).column("station").to_pylist() == [f"s{n % 7}" for n in range(150)]
     collection.close()
 

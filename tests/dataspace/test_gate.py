@@ -217,7 +217,7 @@ def growth_while(server: Beside, ask: Any) -> int:
     before, most = process.memory_info().rss, 0
     for _ in ask():
         most = max(most, process.memory_info().rss - before)
-    return max(most, process.memory_info().rss - before) >> 20
+    return int(max(most, process.memory_info().rss - before)) >> 20
 
 
 def test_large_requests_without_the_token_take_no_memory(folder: Path, tmp_path: Path) -> None:

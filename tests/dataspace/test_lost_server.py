@@ -42,7 +42,7 @@ def many(folder: Path) -> Path:
 def test_reading_goes_on_at_the_next_row_after_a_kill(many: Path) -> None:
     server = Beside(many)
     try:
-        with Counting(server.url, patience=60) as client:
+        with contextlib.closing(Counting(server.url, patience=60)) as client:
             got: list[int] = []
             killed = 0
             for block in client.read("floods", block_rows=1000):
@@ -61,7 +61,7 @@ def test_reading_goes_on_at_the_next_row_after_a_kill(many: Path) -> None:
 def test_a_prefetched_stream_survives_a_kill_too(many: Path) -> None:
     server = Beside(many)
     try:
-        with Counting(server.url, patience=60) as client:
+        with contextlib.closing(Counting(server.url, patience=60)) as client:
             seen = 0
             with prefetch(client.read("floods", block_rows=5000), 200_000) as ahead:
                 for block in ahead:
@@ -81,7 +81,12 @@ def test_following_goes_on_after_a_kill(folder: Path) -> None:
     got: list[int] = []
     with DataSpaceClient(server.url, patience=60) as client:
         reading = client.follow("quakes", 0, ["n"])
-        thread = threading.Thread(target=lambda: [got.extend(b.column(0).to_pylist()) for b in reading])
+
+        def gather() -> None:
+            for block in reading:
+                got.extend(block.column(0).to_pylist())
+
+        thread = threading.Thread(target=gather)
         thread.start()
         try:
             _wait_for(got, 3000)

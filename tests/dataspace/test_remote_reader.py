@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -215,7 +216,7 @@ def test_decimals_of_a_data_server_are_merged_exactly(tmp_path: Path) -> None:
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[SparklessDatabase]:
-    with SparklessDatabase(tmp_path / "river") as made:
+    with closing(SparklessDatabase(tmp_path / "river")) as made:
         yield made
 
 

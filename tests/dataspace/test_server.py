@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -121,7 +122,12 @@ def test_rows_that_come_later_are_sent_to_open_streams(folder: Path) -> None:
     with asking(folder) as client:
         reading = client.follow("quakes", 2990, ["n"])
         got: list[int] = []
-        thread = threading.Thread(target=lambda: [got.extend(b.column(0).to_pylist()) for b in reading])
+
+        def gather() -> None:
+            for block in reading:
+                got.extend(block.column(0).to_pylist())
+
+        thread = threading.Thread(target=gather)
         thread.start()
         until(lambda: len(got) == 10)
         pq.write_table(floods(5, 3000), folder / "quakes" / "3.parquet")
@@ -219,7 +225,7 @@ BAD_TICKETS: list[tuple[Any, str]] = [
 
 
 @pytest.fixture(scope="module")
-def shared_url(tmp_path_factory: pytest.TempPathFactory):
+def shared_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     place = tmp_path_factory.mktemp("served")
     pq.write_table(floods(2000), place / "floods.parquet")
     with serving(place) as server:

@@ -6,7 +6,7 @@ import pytest
 
 from anabranch.errors import AnabranchError
 from anabranch.sql import parse, plan_once, plan_standing
-from anabranch.sql.statements import SelectOnce
+from anabranch.sql.statements import CreateQuery, SelectOnce
 from tests.sql.conftest import find_stream
 
 WRONG_TEXTS = [
@@ -393,5 +393,6 @@ def test_a_one_time_query_that_is_refused(text: str, error: str) -> None:
 def test_the_place_is_in_the_whole_text() -> None:
     text = "SHOW STREAMS;\n\nCREATE CONTINUOUS QUERY q AS\n  SELECT saddr, nope FROM packets;"
     statement = parse(text)[1]
-    error = said(plan_standing, statement.select, find_stream)  # type: ignore[attr-defined]
+    assert isinstance(statement, CreateQuery)
+    error = said(plan_standing, statement.select, find_stream)
     assert error.startswith('COLUMN_NOT_FOUND (line 4, column 17) column "nope" is not in stream "packets"')

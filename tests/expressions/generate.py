@@ -118,16 +118,15 @@ class Generator:
 
     def _choice(self, kind: str, n: int) -> str:
         one, two = self._of(kind, n), self._of(kind, n)
-        return self.rng.choice(
-            [
-                lambda: f"CASE WHEN {self._of(TRUTH, n)} = TRUE THEN {one} WHEN {self._compare(n)} THEN {two} END",
-                lambda: f"IF({self._compare(n)}, {one}, {two})",
-                lambda: f"COALESCE({one}, {two})",
-                lambda: f"NULLIF({one}, {two})",
-                lambda: f"GREATEST({one}, {two}, {self._of(kind, 0)})",
-                lambda: f"LEAST({one}, {two})",
-            ]
-        )()
+        forms: list[Callable[[], str]] = [
+            lambda: f"CASE WHEN {self._of(TRUTH, n)} = TRUE THEN {one} WHEN {self._compare(n)} THEN {two} END",
+            lambda: f"IF({self._compare(n)}, {one}, {two})",
+            lambda: f"COALESCE({one}, {two})",
+            lambda: f"NULLIF({one}, {two})",
+            lambda: f"GREATEST({one}, {two}, {self._of(kind, 0)})",
+            lambda: f"LEAST({one}, {two})",
+        ]
+        return self.rng.choice(forms)()
 
     def _binary(self, kind: str, signs: list[str], n: int) -> str:
         return f"({self._of(kind, n)} {self._pick(signs)} {self._of(kind, n)})"

@@ -226,7 +226,8 @@ def test_a_long_chain_of_conditions_is_no_deep_expression() -> None:
 def test_every_kind_of_node_in_the_table_is_compared_with_spark() -> None:
     from tests.expressions.test_against_spark import LISTED
 
-    kinds, names = set(), set()
+    kinds: set[type[sqlglot.exp.Expr]] = set()
+    names: set[str] = set()
     for text in LISTED:
         tree = read(text)
         kinds.update(type(node) for node in tree.walk())

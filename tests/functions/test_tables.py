@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def value_of(row: ScalarFunction) -> Any:
 @pytest.mark.parametrize("row", WINDOWED, ids=lambda row: row.name)
 def test_examples_of_aggregates_give_what_they_say(row: AggregateFunction, tmp_path: Path) -> None:
     assert row.example is not None
-    with SparklessDatabase(tmp_path / "db") as db:
+    with closing(SparklessDatabase(tmp_path / "db")) as db:
         answer = answer_in_a_window(db, row)
     assert answer == (pytest.approx(row.example.gives) if isinstance(answer, float) else row.example.gives)
     assert type(answer) is type(row.example.gives)

@@ -15,7 +15,8 @@ ODD = [0.0, -0.0, 1.0, 2.0, 2.5, -3.0, np.inf, -np.inf, np.nan, 1e300, -1e300]
 
 
 def inside(keys: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.bool_]:
-    return ((keys >= low) & (keys <= high)).all(axis=1)
+    found: NDArray[np.bool_] = np.all((keys >= low) & (keys <= high), axis=1)
+    return found
 
 
 def rows_of(keys: NDArray[np.float64], cube: tuple[NDArray[np.float64], ...]) -> list[int]:

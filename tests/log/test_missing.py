@@ -15,7 +15,7 @@ from anabranch.log import reader as reading
 from anabranch.log.reached import REACHED
 from anabranch.log.segment import Segment
 from anabranch.log.writer import Span
-from tests.log.conftest import ids, rows
+from tests.log.conftest import ids, killed, rows
 
 Make = Callable[..., Storage]
 Open = Callable[..., StreamWriter]
@@ -80,7 +80,7 @@ def test_the_numbers_of_a_lost_last_segment_are_not_given_out_again(
     place = storage()
     w = writer(place, segment_bytes=1)
     fill(w)
-    w._lock.release()  # killed: nothing was closed
+    killed(w)
     harm(segments(place)[-1])
     again = writer(place)
     assert again.lost_end == lost.Loss(40, 50)
@@ -227,7 +227,7 @@ def test_a_lost_arrival_is_missed(which: int, harm: Callable[[Path], None] | str
     w.append(rows((0, 0), (1, 150)))  # row 0 is released, so the log has notes; row 1 is held
     w.append(rows((2, 160)))
     w.append(rows((3, 170)))
-    w._lock.release()
+    killed(w)
     arrivals = sorted((Path(place.path) / "arrivals").iterdir())
     assert len(arrivals) == 3
     if callable(harm):
@@ -247,7 +247,7 @@ def test_arrivals_that_were_released_are_not_missed(storage: Make, writer: Open)
         w = writer(place)
         for i in range(30):
             w.append(rows((life * 30 + i, life * 30 + i - (i % 3)), (1000 + i, life * 30 + i)))
-        w._lock.release()
+        killed(w)
     w = writer(place)
     w.close()
     assert len(ids(place)) == 240
@@ -264,7 +264,7 @@ def test_what_a_producer_has_taken_in_says_what_is_there_already(storage: Make, 
     w = writer(place)
     w.append(rows((1, 1)), producer="query", batch=7, span=span(0, 10))
     w.append(rows((2, 2)), producer="query", batch=8, span=span(10, 30))
-    w._lock.release()
+    killed(w)
     again = writer(place)
     position = again.position("query")
     assert position is not None

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from anabranch.errors import AnabranchError, DataError, StreamError
 from anabranch.log import End, Storage, StreamReader, StreamWriter, retention
 from anabranch.log.order import Order
-from anabranch.log.segment import Segment
+from anabranch.log.segment import Segment, write_segment
 from tests.log.conftest import Clock, ids, rows
 from tests.sampling import examples
 
@@ -80,7 +80,9 @@ def test_held_rows_survive_a_writer_that_was_not_closed(storage: Make, writer: O
     first = writer(place)
     first.append(rows((1, 10), (2, 12)))
     first.append(rows((3, 11)))
-    os.close(first._lock._handle)  # type: ignore[union-attr, arg-type]  # as if the process had died
+    assert first._lock is not None
+    assert first._lock._handle is not None
+    os.close(first._lock._handle)  # as if the process had died
     second = writer(place)
     assert second.held_rows == 3
     second.append(rows((4, 30)))
@@ -295,12 +297,10 @@ def test_an_append_holds_though_merging_finds_the_disk_full(
     w = writer(place, segment_parts=3)
     import anabranch.log.writer as module
 
-    real = module.write_segment
-
     def full_when_merging(segments: Storage, table: pa.Table, *rest: Any) -> Segment:
         if table.num_rows > 1:
             raise StreamError("DISK_IS_FULL", "no space left")
-        return real(segments, table, *rest)
+        return write_segment(segments, table, *rest)
 
     with monkeypatch.context() as patch:
         patch.setattr(module, "write_segment", full_when_merging)
@@ -433,7 +433,7 @@ def test_any_pyarrow_file_system_will_do(writer: Open) -> None:
     from anabranch.log.stream import StreamInfo
     from anabranch.schema import StreamSchema
 
-    memory = fs._MockFileSystem()  # type: ignore[attr-defined]
+    memory = fs._MockFileSystem()
     place = Storage("bucket/s", memory)
     StreamInfo("s", StreamSchema.of({"id": "BIGINT", "ts": "TIMESTAMP"}, "ts"), skew_us=1_000_000).create(place)
     w = writer(place)

@@ -22,7 +22,7 @@ Window = tuple[int, int, int, int]
 """Sources i and j with the least and most that time(j) − time(i) may be; for rows i, j, n, n."""
 Streams = Mapping[str, list[Row]]
 Offsets = Mapping[str, Offset]
-Answer = list[tuple[int, ...]]
+Answer = list[tuple[Any, ...]]
 """Row numbers in each source, and the time of the answer row."""
 
 

@@ -113,7 +113,8 @@ def table_of(rows: list[Row]) -> pa.Table:
 def _ranks(a: Any, b: Any) -> tuple[Any, Any]:
     """Both values as something that compares as Spark compares them."""
     if isinstance(a, float) or isinstance(b, float):
-        return tuple((1, 0.0) if math.isnan(v) else (0, v) for v in (float(a), float(b)))  # type: ignore[return-value]
+        left, right = ((1, 0.0) if math.isnan(v) else (0, v) for v in (float(a), float(b)))
+        return left, right
     return (a.encode(), b.encode()) if isinstance(a, str) else (a, b)
 
 
@@ -132,7 +133,8 @@ def both(a: Truth, b: Truth) -> Truth:
 
 
 def either(a: Truth, b: Truth) -> Truth:
-    return invert(both(invert(a), invert(b)))  # type: ignore[no-any-return]
+    found: Truth = invert(both(invert(a), invert(b)))
+    return found
 
 
 def between(value: Any, low: Any, high: Any) -> Truth:

@@ -426,8 +426,8 @@ def group_rounds(
     sure: int = MAX_TIME,
 ) -> list[Round]:
     """The rounds of one group."""
-    mine = tuple([record for record in side if _group(record) == key] for side in (a, b))
-    return Group(options, mine, options.window, options.step, sure=sure).rounds(t)  # type: ignore[arg-type]
+    left, right = ([record for record in side if _group(record) == key] for side in (a, b))
+    return Group(options, (left, right), options.window, options.step, sure=sure).rounds(t)
 
 
 def _group(record: Record) -> Any:

@@ -8,13 +8,14 @@ is read that `needs` gave away.
 
 from __future__ import annotations
 
+import functools
 import json
 import pickle
 import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -322,6 +323,7 @@ EXAMPLES: dict[str, dict[str, Operator]] = {
     },
 }  # fmt: skip
 CASES = [pytest.param(op, id=f"{kind}-{name}") for kind, ops in EXAMPLES.items() for name, op in ops.items()]
+CASES_WITH_STATE = [case for case in CASES if cast(Operator, case.values[0]).scratch_is_state]
 PER_KIND = 2
 """How many examples of each kind of operator a test plays unless all are asked for; other tests play others."""
 
@@ -468,7 +470,7 @@ def test_a_small_batch_after_a_large_one_runs_again_whatever_happened(operator: 
 
 
 @pytest.mark.parametrize("fault", TO_FILES)
-@over([case for case in CASES if case.values[0].scratch_is_state])  # type: ignore[attr-defined]
+@over(CASES_WITH_STATE)
 def test_state_that_was_lost_is_missed(operator: Operator, fault: str) -> None:
     """Rows that are in the state are not needed, so they are gone: an error, or the same answer, and never another."""
     data, chance = rows(120, seed=9), random.Random(9)
@@ -479,7 +481,7 @@ def test_state_that_was_lost_is_missed(operator: Operator, fault: str) -> None:
             harness.step(parallelism=3, rows=50)
             harness.step(rows=30)
             FAULTS[fault](harness, chance)
-            error = _error_of(lambda harness=harness: harness.run(rows=30))  # type: ignore[misc]
+            error = _error_of(functools.partial(harness.run, rows=30))
             assert error in ("MERGE_STATE_LOST", "TOTALS_LOST", None)
             assert error or same(harness.answers(), wanted)
             missed += error is not None

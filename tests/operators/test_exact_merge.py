@@ -65,19 +65,17 @@ def nasty_keys(chance: random.Random) -> tuple[Key, ...]:
     names = chance.choice(["l", "u", "v", "v", "w", "w", "wv", "vw", "lv", "wl", "uw"])
     left, right = names[0], names[-1]
     units = 10 ** max(SCALES[left], SCALES[right])
-    tolerance = chance.choice(
-        [
-            0,
-            said(Fraction(1, units)),
-            said(Fraction(5, 2 * units)),
-            said(Fraction(3 * 10**12 + 1, 10**12 * units)),
-            said(Fraction(2 * units - 1, units)),
-            "0.1",
-            "12345678901.00000000000000000001",
-            "0.999999999999999999999999999999",
-        ]
-    )
-    keys = [Key(column("A", left), column("B", right), tolerance)]
+    tolerances: list[float | str] = [
+        0,
+        said(Fraction(1, units)),
+        said(Fraction(5, 2 * units)),
+        said(Fraction(3 * 10**12 + 1, 10**12 * units)),
+        said(Fraction(2 * units - 1, units)),
+        "0.1",
+        "12345678901.00000000000000000001",
+        "0.999999999999999999999999999999",
+    ]
+    keys = [Key(column("A", left), column("B", right), chance.choice(tolerances))]
     if chance.random() < 0.3:
         few = said(Fraction(2, units))
         other = chance.choice([same("x", 3), same("d", 1), Key(column("A", right), column("B", left), few)])
@@ -174,7 +172,7 @@ def test_decimals_of_many_digits(name: str, first: int, unit: int, text: str) ->
 
 def test_keys_whose_units_have_more_than_38_digits() -> None:
     """A BIGINT counted in units of 38 digits behind the point."""
-    rows = [{"l": 2**63 - 1}, {"c": decimal(1, 38)}, {"c": decimal(2, 38)}]
+    rows: list[dict[str, Any]] = [{"l": 2**63 - 1}, {"c": decimal(1, 38)}, {"c": decimal(2, 38)}]
     assert merged(("l", "c", f"{2**63 - 2}.{'9' * 37}8"), rows) == [(0, 2)]
     assert merged(("l", "c", f"{2**63 - 2}.{'9' * 38}"), rows) == [(0, 1), (0, 2)]
 

@@ -7,6 +7,7 @@ import itertools
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -145,14 +146,16 @@ class _NeedsAll(Landmark):
         return {"s": super().needs(at)["s"]._replace(row=0)}
 
 
-def test_totals_that_are_lost_with_rows_that_counted_are_missed(tmp_path: Any) -> None:
+def test_totals_that_are_lost_with_rows_that_counted_are_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = MemoryLog(SCHEMA)
     log.append(data(300))
     operator = query()
     start, end = {"s": log.offset(200)}, {"s": log.offset()}
     counted = log.row_at_time(operator.since, 200)
     for gone in (counted - 1, counted, 200):
-        log.first_row = lambda gone=gone: gone  # type: ignore[misc]
+        monkeypatch.setattr(log, "first_row", lambda gone=gone: gone)
         run_once = functools.partial(run_unguarded, operator, Inputs({"s": log}, str(tmp_path)), start, end)
         if gone < counted:
             assert run_once().num_rows

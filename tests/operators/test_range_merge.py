@@ -17,7 +17,7 @@ from anabranch.testing import OperatorHarness
 from tests.operators.join_oracle import Feed, told
 from tests.operators.join_rows import SCHEMA, Row, rows_of, table_of
 from tests.operators.merge_cases import Answer, Case, column, equal, keyed, same, some_streams
-from tests.operators.merge_oracle import MAX_TIME, Record
+from tests.operators.merge_oracle import MAX_TIME, Policy, Record
 from tests.operators.range_merge_oracle import Remainder, blocks, rtm
 from tests.sampling import examples
 
@@ -144,8 +144,9 @@ def test_a_stream_that_is_not_waited_for_is_asked_for_all_it_has(policy: Any) ->
 
 def test_a_range_that_holds_everything_is_taken_window_by_window() -> None:
     streams = {"s": rows_of(range(30), x=0.0), "t": rows_of(range(300), x=1.0)}
-    for policy, count in (("first", 30), ("nearest", 30), ("all", 9_000)):
-        case = Case(keys=((same("x", 5),),), policy=policy, window=4)  # type: ignore[arg-type]
+    counts: dict[Policy, int] = {"first": 30, "nearest": 30, "all": 9_000}
+    for policy, count in counts.items():
+        case = Case(keys=((same("x", 5),),), policy=policy, window=4)
         assert driven(case, streams, waits=False).step().num_rows == count
 
 

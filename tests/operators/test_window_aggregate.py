@@ -163,6 +163,7 @@ class Guarded:
         self._log = log
         self.floor: Floor = Floor()
         self.schema, self.time_column = log.schema, log.time_column
+        self.skew_us, self.identity = log.skew_us, log.identity
         self.row_at_time = log.row_at_time
 
     def first_row(self) -> int:
@@ -170,6 +171,9 @@ class Guarded:
         if self.floor.time is not None:
             rows.append(self._log.row_at_time(self.floor.time, self._log.offset().row))
         return min(rows, default=0)
+
+    def first_logged_row(self) -> int:
+        return self.first_row()
 
     def read(self, start: int, end: int, columns: list[str] | None = None) -> pa.Table:
         assert start >= self.first_row() or start >= end, f"row {start} was said not to be needed"

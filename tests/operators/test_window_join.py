@@ -166,7 +166,7 @@ def test_conditions_mean_the_same_in_sql_and_in_the_oracle() -> None:
         combinations = list(
             itertools.product(*[chance.sample(rows, 20 if template.sources < 3 else 9)] * template.sources)
         )
-        columns = {}
+        columns: dict[str, pa.ChunkedArray] = {}
         for place in range(template.sources):
             table = table_of([rows[place] for rows in combinations])
             columns |= {f"{'ABC'[place]}.{name}": table.column(name) for name in COLUMNS}

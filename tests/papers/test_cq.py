@@ -9,6 +9,7 @@ needed to go on), *Throw* (what is needed no more).
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ import pytest
 
 from anabranch.database import Database
 from anabranch.sources import Packets
+from anabranch.sources.generator import Link
 from anabranch.testing import ManualClock
 from anabranch.testing.sparkless import SparklessDatabase
 
@@ -78,7 +80,7 @@ def test_q1_is_answered_as_soon_as_a_minute_is_over(tmp_path: Path, clock: Manua
     data = packets(seconds=190)
     times, _ = arrays(data)
     load = load_per_minute(data)
-    with SparklessDatabase(tmp_path / "db", clock=clock) as db:
+    with closing(SparklessDatabase(tmp_path / "db", clock=clock)) as db:
         db.sql(CREATE)
         query = db.query(Q1.format(t=0), name="q1")
         at = 0
@@ -93,7 +95,7 @@ def test_q1_is_answered_as_soon_as_a_minute_is_over(tmp_path: Path, clock: Manua
 def test_store_of_q1_is_the_newest_minute(tmp_path: Path, clock: ManualClock) -> None:
     data = packets(seconds=190)
     load = load_per_minute(data)
-    with SparklessDatabase(tmp_path / "db", clock=clock) as db:
+    with closing(SparklessDatabase(tmp_path / "db", clock=clock)) as db:
         db.sql(CREATE)
         query = db.query(Q1.format(t=0), name="q1")
         db.append("PTb", data)
@@ -105,7 +107,7 @@ def test_store_of_q1_is_the_newest_minute(tmp_path: Path, clock: ManualClock) ->
 def test_every_packet_of_a_selection_is_in_stream_or_throw(tmp_path: Path, clock: ManualClock) -> None:
     data = packets(seconds=30)
     _, lengths = arrays(data)
-    with SparklessDatabase(tmp_path / "db", clock=clock, settings={"batch_rows": 700}) as db:
+    with closing(SparklessDatabase(tmp_path / "db", clock=clock, settings={"batch_rows": 700})) as db:
         db.sql(CREATE)
         query = db.query("SELECT saddr, length FROM PTb WHERE length > 1000", name="big")
         for at in range(0, data.num_rows, 1_000):
@@ -122,7 +124,7 @@ def test_every_packet_of_an_aggregate_is_in_stream_scratch_or_throw(tmp_path: Pa
     data = packets(seconds=50)
     times, lengths = arrays(data)
     sql = "SELECT saddr, count(*) AS n FROM PTb WINDOW = INTERVAL 10 SECONDS WHERE length > 100 GROUP BY saddr"
-    with SparklessDatabase(tmp_path / "db", clock=clock, settings={"batch_rows": 900}) as db:
+    with closing(SparklessDatabase(tmp_path / "db", clock=clock, settings={"batch_rows": 900})) as db:
         db.sql(CREATE)
         query = db.query(sql, name="counts")
         for at in range(0, data.num_rows, 1_100):
@@ -144,7 +146,7 @@ def test_every_packet_of_an_aggregate_is_in_stream_scratch_or_throw(tmp_path: Pa
 def test_counts_outlive_the_process_and_count_nothing_twice(tmp_path: Path, clock: ManualClock) -> None:
     data = packets(seconds=20)
     for at in range(0, data.num_rows, 1_500):
-        with SparklessDatabase(tmp_path / "db", clock=clock) as db:
+        with closing(SparklessDatabase(tmp_path / "db", clock=clock)) as db:
             if at == 0:
                 db.sql(CREATE)
                 db.query("SELECT id FROM PTb WHERE length > 1000", name="big")
@@ -180,15 +182,13 @@ def common_packets(customer: Any, backbone: Any) -> Counter[int]:
 
 @pytest.mark.parametrize("batch_rows", [100_000, 3_001])
 def test_q2_is_the_customers_share_of_the_backbone(tmp_path: Path, clock: ManualClock, batch_rows: int) -> None:
-    links = {
-        name: Packets(3).batch(BEGIN, BEGIN + 200 * SECOND, RATE, link)
-        for name, link in (("PTc", "customer"), ("PTb", "backbone"))
-    }
+    seen_on: dict[str, Link] = {"PTc": "customer", "PTb": "backbone"}
+    links = {name: Packets(3).batch(BEGIN, BEGIN + 200 * SECOND, RATE, link) for name, link in seen_on.items()}
     common, all_packets = common_packets(links["PTc"], links["PTb"]), Counter[int]()
     for time in links["PTb"].column("ts").cast("int64").to_pylist():
         all_packets[time // MINUTE] += 1
     complete = sorted(all_packets)[:-1]
-    with SparklessDatabase(tmp_path / "db", clock=clock, settings={"batch_rows": batch_rows}) as db:
+    with closing(SparklessDatabase(tmp_path / "db", clock=clock, settings={"batch_rows": batch_rows})) as db:
         for name in links:
             db.sql(CREATE.replace("PTb", name))
         query = db.query(Q2, name="q2")

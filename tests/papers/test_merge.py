@@ -30,7 +30,7 @@ from tests.operators.merge_oracle import (
     kappa,
     shortfall,
 )
-from tests.operators.range_merge_oracle import rtm
+from tests.operators.range_merge_oracle import Remainder, rtm
 
 KEYED = StreamSchema.of({"k": "DOUBLE", "ts": "TIMESTAMP"}, time="ts")
 A, B = [6, 7, 8, 9, 10, 11, 20, 21], [5, 13, 14, 15, 16, 17, 18, 21]
@@ -261,9 +261,12 @@ def test_the_example_of_rtm(remainder: Any) -> None:
 def test_a_difference_of_cubes_does_not_see_what_lies_inside_the_first_window() -> None:
     """The first window of B goes from 2 to 10 already: what it left out in between is never asked for."""
     a, b = [2, 4, 6, 8, 10], [10, 2, 3, 5, 7, 4, 6, 8]
-    wanted = {"difference": [(2, 2), (10, 10)], "rest": [(2, 2), (10, 10), (4, 4), (6, 6), (8, 8)]}
+    wanted: dict[Remainder, list[tuple[int, int]]] = {
+        "difference": [(2, 2), (10, 10)],
+        "rest": [(2, 2), (10, 10), (4, 4), (6, 6), (8, 8)],
+    }
     for remainder, merged in wanted.items():
-        found = rtm(records(a), records(b), (0,), 5, remainder)  # type: ignore[arg-type]
+        found = rtm(records(a), records(b), (0,), 5, remainder)
         assert [(a[n], b[m]) for n, m in found] == merged
         assert pairs(driven(ranges(0, 5, remainder), a, b)) == merged
 

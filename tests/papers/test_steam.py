@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,11 @@ def tuples(stream: str) -> list[Row]:
 
 def w_join() -> Join:
     """All five streams within w of each other; a tuple joins those of its own colour, and only if it is black."""
-    black = [
-        Condition(f"`{one}.i` = `{two}.i`", lambda rows, one=one, two=two: equal(rows[one]["i"], rows[two]["i"]))
-        for one, two in itertools.pairwise("ABCDE")
-    ]
+
+    def alike(one: str, two: str) -> Condition:
+        return Condition(f"`{one}.i` = `{two}.i`", lambda rows: equal(rows[one]["i"], rows[two]["i"]))
+
+    black = itertools.starmap(alike, itertools.pairwise("ABCDE"))
     first = Condition("`A.i` = 1", lambda rows: equal(rows["A"]["i"], BLACK))
     return join_of("abcde", uniform(5, W), [*black, first])
 
@@ -211,7 +213,7 @@ def test_the_queries_of_section_6_2(kind: str, emit: str, tmp_path: Path) -> Non
     wanted = results(join, streams)
     assert len(wanted) > 50
     select = "SELECT A.GasName, A.n AS a, B.n AS b, C.n AS c " + JOINED.format(windows=clause) + emit
-    with SparklessDatabase(tmp_path / "db", clock=ManualClock("2026-01-02 00:00:00")) as db:
+    with closing(SparklessDatabase(tmp_path / "db", clock=ManualClock("2026-01-02 00:00:00"))) as db:
         for sensor in SENSORS:
             db.sql(f"CREATE STREAM {sensor} (n INT, GasId INT, GasName STRING, ts TIMESTAMP) TIMESTAMP BY ts")
         query = db.query(select, name="spread")

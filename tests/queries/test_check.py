@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +19,7 @@ from anabranch.log import check as checking
 from anabranch.log import reader as reading
 from anabranch.log import sums
 from anabranch.testing.sparkless import SparklessDatabase
+from tests.log.conftest import killed
 from tests.queries.test_checkpoint import lose_all, rows
 
 SETTINGS = {"segment_bytes": 1}
@@ -28,8 +31,8 @@ def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checking, "_PATIENCE_SECONDS", 0.05)
 
 
-def open_database(path: Path) -> SparklessDatabase:
-    return SparklessDatabase(path, settings=SETTINGS)
+def open_database(path: Path) -> closing[SparklessDatabase]:
+    return closing(SparklessDatabase(path, settings=SETTINGS))
 
 
 @pytest.fixture
@@ -75,7 +78,7 @@ def test_a_database_that_is_fine_is_called_fine(river: Path, capsys: pytest.Capt
 
 @pytest.mark.parametrize("harm", [flip, lose, cut])
 def test_rows_that_cannot_be_read_are_named_and_given_up_only_when_told(
-    harm, river: Path, capsys: pytest.CaptureFixture[str]
+    harm: Callable[[Path], None], river: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     harm(segments(river, "s")[2])
     assert main(["check", str(river)]) == 1
@@ -100,7 +103,7 @@ def test_rows_that_cannot_be_read_are_named_and_given_up_only_when_told(
 
 
 def test_a_query_goes_on_after_what_was_given_up(river: Path) -> None:
-    with SparklessDatabase(river, settings=SETTINGS) as db:
+    with closing(SparklessDatabase(river, settings=SETTINGS)) as db:
         db.get_query("even").stop()
         for first in range(500, 800, 100):
             db.append("s", rows(first, first + 100))
@@ -129,7 +132,7 @@ def test_a_lost_end_is_given_up_and_its_numbers_are_not_given_again(river: Path)
 
 @pytest.mark.parametrize("harm", [flip, lose])
 @pytest.mark.parametrize("which", [0, 2, 4])
-def test_answers_are_computed_again(harm, which: int, river: Path) -> None:
+def test_answers_are_computed_again(harm: Callable[[Path], None], which: int, river: Path) -> None:
     harm(segments(river, "even")[which])
     report = ab.check(river, repair=True)
     assert len(report.repaired) == 1
@@ -141,7 +144,7 @@ def test_answers_are_computed_again(harm, which: int, river: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [flip, lose])
-def test_rows_come_back_from_an_archive(harm, tmp_path: Path) -> None:
+def test_rows_come_back_from_an_archive(harm: Callable[[Path], None], tmp_path: Path) -> None:
     path = tmp_path / "river"
     with open_database(path) as db:
         db.sql("CREATE STREAM s (id BIGINT, ts TIMESTAMP) TIMESTAMP BY ts")
@@ -189,15 +192,17 @@ def test_damage_of_archives_checkpoints_marks_and_declarations_is_found(river: P
 
 @pytest.mark.parametrize("which", [0, 1, 2])
 @pytest.mark.parametrize("harm", [flip, lose])
-def test_a_stream_goes_on_without_arrivals_that_were_lost(harm, which: int, tmp_path: Path) -> None:
+def test_a_stream_goes_on_without_arrivals_that_were_lost(
+    harm: Callable[[Path], None], which: int, tmp_path: Path
+) -> None:
     path = tmp_path / "river"
-    db = open_database(path)
+    db = SparklessDatabase(path, settings=SETTINGS)
     db.sql("CREATE STREAM s (id BIGINT, ts TIMESTAMP) TIMESTAMP BY ts ALLOW SKEW INTERVAL 1 MINUTE")
     for batch in ([0, 1000], [1010], [1020]):
         db.append(
             "s", rows(batch[0], batch[0] + 1) if len(batch) == 1 else pa.concat_tables(rows(i, i + 1) for i in batch)
         )
-    db.writer("s")._lock.release()  # killed
+    killed(db.writer("s"))
     arrivals = sorted((path / "streams" / "s" / "arrivals").iterdir())
     harm(arrivals[which])
     assert [each.stream for each in ab.check(path).findings] == ["s"]
@@ -213,7 +218,7 @@ def test_looking_while_others_write_raises_no_false_alarm(river: Path) -> None:
     ended = threading.Event()
 
     def write() -> None:
-        with SparklessDatabase(river, settings={"segment_parts": 5}) as db:
+        with closing(SparklessDatabase(river, settings={"segment_parts": 5})) as db:
             at = 500
             while not ended.is_set():
                 db.append("s", rows(at, at + 3))

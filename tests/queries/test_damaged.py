@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from tests.queries.test_checkpoint import rows
 @pytest.fixture
 def river(tmp_path: Path) -> Path:
     path = tmp_path / "river"
-    with SparklessDatabase(path) as db:
+    with closing(SparklessDatabase(path)) as db:
         for stream in ("s", "t"):
             db.sql(f"CREATE STREAM {stream} (id BIGINT, ts TIMESTAMP) TIMESTAMP BY ts")
             db.append(stream, rows(0, 100))
@@ -41,9 +43,11 @@ def lose(file: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [flip, empty, lose])
-def test_a_query_whose_declaration_is_damaged_has_failed_and_the_rest_opens(harm, river: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_query_whose_declaration_is_damaged_has_failed_and_the_rest_opens(
+    harm: Callable[[Path], None], river: Path
+) -> None:
     harm(river / "queries" / "of_s" / "query.json")
-    with SparklessDatabase(river) as db:
+    with closing(SparklessDatabase(river)) as db:
         shown = {row["query"]: row["status"] for row in db.sql("SHOW QUERIES").table().to_pylist()}
         assert shown == {"of_s": "failed", "of_t": "running"}
         query = db.get_query("of_s")
@@ -56,9 +60,11 @@ def test_a_query_whose_declaration_is_damaged_has_failed_and_the_rest_opens(harm
 
 
 @pytest.mark.parametrize("harm", [flip, empty, lose])
-def test_a_stream_whose_declaration_is_damaged_says_so_and_is_not_made_anew(harm, river: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_stream_whose_declaration_is_damaged_says_so_and_is_not_made_anew(
+    harm: Callable[[Path], None], river: Path
+) -> None:
     harm(river / "streams" / "s" / "stream.json")
-    with SparklessDatabase(river) as db:
+    with closing(SparklessDatabase(river)) as db:
         origins = {row["name"]: row["origin"] for row in db.overview()["streams"]}
         assert origins["s"].startswith("damaged")
         shown = {row["query"]: row["status"] for row in db.sql("SHOW QUERIES").table().to_pylist()}

@@ -47,7 +47,12 @@ def test_on_spark(file: File, way: Way, tmp_path: Path, spark: SparkSession) -> 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, BaseException | None]]:
     """What became of the files that were played side by side in a process of which something was killed, by way."""
-    return functools.cache(lambda way: dict(play_killed(KILLED[way], tmp_path_factory.mktemp(way), way=way, seed=SEED)))
+
+    @functools.cache
+    def played(way: str) -> dict[str, BaseException | None]:
+        return dict(play_killed(KILLED[way], tmp_path_factory.mktemp(way), way=way, seed=SEED))
+
+    return played
 
 
 @pytest.mark.chaos

@@ -10,18 +10,20 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from anabranch.errors import DataError
 from anabranch.sources import END, NO_VALUE, NewValue, Packets, PacketSource
-from anabranch.sources.generator import FLOOD_EVERY, LINKS, MAX_DELAY, MIN_DELAY, PACKET, SECOND
+from anabranch.sources.generator import FLOOD_EVERY, LINKS, MAX_DELAY, MIN_DELAY, PACKET, SECOND, Link
 from tests.sampling import examples
 
 START = 1_763_208_000 * SECOND
 RATE = 5_000
 
 
-def times(table: pa.Table) -> np.ndarray:
-    return table.column("ts").cast(pa.int64()).to_numpy()
+def times(table: pa.Table) -> NDArray[np.int64]:
+    found: NDArray[np.int64] = table.column("ts").cast(pa.int64()).to_numpy()
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +44,11 @@ def customer() -> pa.Table:
     cuts=st.lists(st.integers(0, 20_000), max_size=5),
     link=st.sampled_from(LINKS),
 )
-def test_rows_do_not_depend_on_how_time_is_cut(seed: int, rate: int, start: int, cuts: list[int], link: str) -> None:
+def test_rows_do_not_depend_on_how_time_is_cut(seed: int, rate: int, start: int, cuts: list[int], link: Link) -> None:
     packets = Packets(seed)
     bounds = [start, *sorted(start + cut for cut in cuts), start + 20_000]
-    parts = [packets.batch(a, b, rate, link) for a, b in itertools.pairwise(bounds)]  # type: ignore[arg-type]
-    whole = packets.batch(start, start + 20_000, rate, link)  # type: ignore[arg-type]
+    parts = [packets.batch(a, b, rate, link) for a, b in itertools.pairwise(bounds)]
+    whole = packets.batch(start, start + 20_000, rate, link)
     assert (
         pa.concat_tables(parts)
         .sort_by([("ts", "ascending"), ("id", "ascending")])

@@ -44,7 +44,8 @@ def db_options(db: Any) -> Any:
 
 def offsets(reader: StreamingReader, most: int) -> list[dict[str, Offset]]:
     """All micro-batches until the streams are taken in."""
-    at, found = reader.initialOffset(), []
+    found: list[dict[str, Offset]] = []
+    at = reader.initialOffset()
     while True:
         end = reader.latestOffset(at, ReadMaxRows(most))
         if end == at:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -211,7 +212,8 @@ def test_what_is_added_up_in_full_is_read_by_spark_itself(tmp_path: Path, monkey
 
     def both(sql: str) -> list[pa.Table]:
         answers = []
-        for find in (lambda plan, history: {}, found):
+        finds: list[Callable[[OncePlan, Any], dict[str, ArchivedFiles]]] = [lambda plan, history: {}, found]
+        for find in finds:
             monkeypatch.setattr(execution, "archived_files", find)
             answers.append(db.sql(sql).table())
         return answers

@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from importlib.machinery import ModuleSpec
@@ -211,7 +212,7 @@ def test_launcher_is_not_kept_where_others_may_write(
     shared.chmod(0o777)
     private = tmp_path / "tmp"
     private.mkdir()
-    monkeypatch.setattr(java_module.tempfile, "tempdir", str(private))
+    monkeypatch.setattr(tempfile, "tempdir", str(private))
     assert private in find_java(environment(tmp_path)).path.parents
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from anabranch.spark import source
@@ -9,7 +11,7 @@ from anabranch.spark import source
 
 def test_looks_get_rare_while_nothing_comes_and_frequent_when_something_does(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(source.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     patience = source._Patience()
     seen = []
     for idle in (0.0, 0.4, 1.0, 2.5, 60.0):

@@ -18,7 +18,8 @@ def test_questions_have_a_pool_of_their_own_beside_that_of_standing_queries(spar
 
         def asked() -> str | None:
             assert engine.collect(engine.sql_once("SELECT 1 AS one", {}), 0).num_rows == 1
-            return spark.sparkContext.getLocalProperty("spark.scheduler.pool")
+            pool: str | None = spark.sparkContext.getLocalProperty("spark.scheduler.pool")
+            return pool
 
         assert engine.ask(asked) == "questions"
         assert spark.sparkContext.getLocalProperty("spark.scheduler.pool") is None

@@ -6,8 +6,8 @@ import pytest
 
 from anabranch.engine import reducing
 from anabranch.engine.reducing import Reducing
+from anabranch.log.offset import End
 from anabranch.operators.history.join import HistoryJoin
-from anabranch.operators.offset import Offset
 
 
 class Clock:
@@ -33,39 +33,39 @@ def operator() -> HistoryJoin:
 
 def test_rows_that_are_there_at_first_wait_from_then_on(clock: Clock) -> None:
     waiting = Reducing(operator())
-    assert waiting.lag(Offset()) == 0
-    waiting.look(Offset(10))
-    assert waiting.lag(Offset()) == 0
+    assert waiting.lag(End()) == 0
+    waiting.look(End(10))
+    assert waiting.lag(End()) == 0
     clock.now += 3
-    assert waiting.lag(Offset()) == 3
-    assert waiting.lag(Offset(10)) == 0
+    assert waiting.lag(End()) == 3
+    assert waiting.lag(End(10)) == 0
 
 
 def test_rows_that_came_while_nobody_looked_have_waited_for_longer(clock: Clock) -> None:
     waiting = Reducing(operator())
-    waiting.look(Offset(10))
+    waiting.look(End(10))
     clock.now += 4  # a micro-batch runs, and three rows come
-    waiting.look(Offset(13))
-    assert waiting.lag(Offset(10)) == 3
-    assert waiting.lag(Offset(11)) == 2
-    assert waiting.lag(Offset(12)) == 1
-    assert waiting.lag(Offset(13)) == 0
+    waiting.look(End(13))
+    assert waiting.lag(End(10)) == 3
+    assert waiting.lag(End(11)) == 2
+    assert waiting.lag(End(12)) == 1
+    assert waiting.lag(End(13)) == 0
 
 
 def test_where_nothing_came_it_did_not_wait(clock: Clock) -> None:
     waiting = Reducing(operator())
-    waiting.look(Offset(10))
+    waiting.look(End(10))
     clock.now += 60
-    waiting.look(Offset(10))
+    waiting.look(End(10))
     clock.now += 1
-    waiting.look(Offset(11))
-    assert waiting.lag(Offset(10)) == 0.5
+    waiting.look(End(11))
+    assert waiting.lag(End(10)) == 0.5
 
 
 def test_rows_before_the_first_live_one_do_not_wait(clock: Clock) -> None:
     waiting = Reducing(operator())
     waiting._live_from = 12
-    waiting.look(Offset(10))
+    waiting.look(End(10))
     clock.now += 4
-    waiting.look(Offset(13))
-    assert waiting.lag(Offset(0)) == 1
+    waiting.look(End(13))
+    assert waiting.lag(End(0)) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -62,8 +62,8 @@ class Scene:
         self.told: list[str] = []
         self.tries = Tries()
         self.running = Running(
-            self._begin,  # type: ignore[arg-type]
-            self,  # type: ignore[arg-type]
+            cast(Any, self._begin),
+            cast(Any, self),
             self.tries,
             restarts=restarts,
             in_batch=lambda: in_batch,
@@ -166,7 +166,11 @@ def test_one_that_is_stopped_while_it_waits_for_its_turn_never_starts(monkeypatc
     monkeypatch.setattr("anabranch.spark.starting._turns", turn)
     begun: list[int] = []
     scene: Any = type("Scene", (), {"life": staticmethod(Life)})()
-    running = Running(lambda: begun.append(1), scene, Tries())  # type: ignore[arg-type, func-returns-value]
+
+    def begin() -> Any:
+        begun.append(1)
+
+    running = Running(begin, scene, Tries())
     assert running.status == "starting"
     began = time.monotonic()
     running.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -31,11 +32,11 @@ def begin() -> tuple[list[Query], threading.Thread]:
     """Start one more query, which may have to wait."""
     started: list[Query] = []
 
-    def start() -> Query:
+    def start() -> Any:
         started.append(Query())
         return started[-1]
 
-    thread = threading.Thread(target=lambda: starting.start_in_turn(start), daemon=True)  # type: ignore[arg-type]
+    thread = threading.Thread(target=lambda: starting.start_in_turn(start), daemon=True)
     thread.start()
     return started, thread
 
@@ -58,12 +59,12 @@ def test_the_second_waits_until_the_first_is_ready_or_gone(one_at_once: None, ho
 
 
 def test_one_that_cannot_be_started_passes_its_turn_on(one_at_once: None) -> None:
-    def fails() -> Query:
+    def fails() -> Any:
         raise RuntimeError("no")
 
     for _ in range(3):
         with pytest.raises(RuntimeError, match="no"):
-            starting.start_in_turn(fails)  # type: ignore[arg-type]
+            starting.start_in_turn(fails)
     started, thread = begin()
     thread.join(5)
     assert started

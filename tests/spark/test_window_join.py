@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -86,7 +86,7 @@ def test_what_only_spark_can_compute(tmp_path: Path, spark: SparkSession) -> Non
     assert all(row.back.endswith("k") for row in got)
 
 
-RIGHT = {"streams": {"A": "a", "B": "b"}, "windows": "1 second", "on": "A.k = B.k"}
+RIGHT: dict[str, Any] = {"streams": {"A": "a", "B": "b"}, "windows": "1 second", "on": "A.k = B.k"}
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ RIGHT = {"streams": {"A": "a", "B": "b"}, "windows": "1 second", "on": "A.k = B.
         {"select": "count(*)"}, {"streams": ["a", "a"]}, {"streams": []}, {"streams": "a"}, {"on": 5},
     ],
 )  # fmt: skip
-def test_wrong_arguments_are_told(tmp_path: Path, spark: SparkSession, wrong: dict[str, object]) -> None:
+def test_wrong_arguments_are_told(tmp_path: Path, spark: SparkSession, wrong: dict[str, Any]) -> None:
     with anabranch.open(tmp_path / "db", queries=False) as db:
         fill(db)
     with pytest.raises(AnabranchError) as caught:
-        window_join(spark, tmp_path / "db", **{**RIGHT, **wrong})  # type: ignore[arg-type]
+        window_join(spark, tmp_path / "db", **{**RIGHT, **wrong})
     assert caught.value.name in ("JOIN_ARGUMENT_INVALID", "AGGREGATE_UNBOUNDED", "SYNTAX_ERROR")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ NAMES = [
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[SparklessDatabase]:
-    with SparklessDatabase(tmp_path / "inside" / "river") as made:
+    with closing(SparklessDatabase(tmp_path / "inside" / "river")) as made:
         yield made
 
 

@@ -19,7 +19,7 @@ TIME = ("_time", "_time")
 LAT = ("`p.lat`", "`f.lat`", 0.25)
 
 
-def keys(condition: str) -> list[tuple[str, str, float]]:
+def keys(condition: str) -> list[tuple[str, str, float | str]]:
     found = merge(f"SELECT p.lat FROM rain p MERGE JOIN floods f ON {condition}")
     assert found.by == ((),)
     (only,) = found.keys

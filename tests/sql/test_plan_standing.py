@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -266,8 +267,8 @@ class _OnlyASchema:
 def test_the_planned_schema_is_the_operators(text: str, lookup: Lookup) -> None:
     found = plan(text, lookup)
     assert found.schema is not None
-    readers = {found.stream: _OnlyASchema(lookup(found.stream))}
-    operator_schema = found.operator.schema(Inputs(readers))  # type: ignore[arg-type]
+    readers: dict[str, Any] = {found.stream: _OnlyASchema(lookup(found.stream))}
+    operator_schema = found.operator.schema(Inputs(readers))
     assert found.schema.arrow.equals(operator_schema), (found.schema.arrow, operator_schema)
     assert found.operator.time == found.schema.time == found.time
 

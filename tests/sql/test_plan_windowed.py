@@ -557,8 +557,8 @@ EVERY_KIND = [
 def test_the_planned_schema_is_the_operators(text: str, lookup: Lookup) -> None:
     found = plan(text, lookup)
     assert found.schema is not None
-    readers = {stream: _OnlyASchema(lookup(stream)) for stream in found.operator.inputs}
-    operator_schema = found.operator.schema(Inputs(readers))  # type: ignore[arg-type]
+    readers: dict[str, Any] = {stream: _OnlyASchema(lookup(stream)) for stream in found.operator.inputs}
+    operator_schema = found.operator.schema(Inputs(readers))
     assert found.schema.arrow.equals(operator_schema), (found.schema.arrow, operator_schema)
     assert found.operator.time == found.schema.time == found.time
 

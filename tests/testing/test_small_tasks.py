@@ -23,10 +23,10 @@ def test_limits_are_put_back() -> None:
 
 def test_spark_gets_three_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
     from anabranch.spark import engine
+    from anabranch.spark.staging import unseal
     from anabranch.testing.slt.small_tasks_source import SmallTasksDatabase
 
     tasks: list[int] = []
-    unseal = engine.unseal
 
     def counted(envelopes: Any, *rest: Any) -> Any:
         tasks.append(envelopes.num_rows)

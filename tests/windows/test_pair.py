@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from anabranch.windows import Ranges, WindowPair, make_storage
 from anabranch.windows.index import make_index
+from anabranch.windows.pair import Side
 from tests.sampling import examples
 from tests.windows.naive import NaiveWindow
 
@@ -99,9 +100,10 @@ def test_ranges_in_both_windows_hold_all_values_that_are() -> None:
     pair = WindowPair(200, 10, storage=make_storage("GROUP", ranges=ranges), index=make_index("G", ranges=ranges))
     exact = WindowPair(200, 10)
     for _ in range(30):
-        for side, values in (("left", dice.integers(0, 500, 50)), ("right", dice.integers(300, 999, 50))):
-            pair.append(side, values)  # type: ignore[arg-type]
-            exact.append(side, values)  # type: ignore[arg-type]
+        taken: dict[Side, Any] = {"left": dice.integers(0, 500, 50), "right": dice.integers(300, 999, 50)}
+        for side, values in taken.items():
+            pair.append(side, values)
+            exact.append(side, values)
         found = pair.intersection()
         inside = [(low, high) for low, high in zip(*found.to_pydict().values(), strict=True)]
         assert all(any(low <= v < high for low, high in inside) for v in exact.intersection().to_pylist())

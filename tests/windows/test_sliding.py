@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 import itertools
+from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -117,7 +118,7 @@ def pairs(table: pa.Table) -> list[tuple[Any, int]]:
     memory_bytes=0,
 )
 def test_a_window_equals_keeping_every_tuple(
-    unit: str,
+    unit: Literal["rows", "time"],
     layout: tuple[str | None, str | None, str | None],
     stream: list[list[tuple[str, Any]]],
     shape: tuple[int, int],
@@ -129,7 +130,7 @@ def test_a_window_equals_keeping_every_tuple(
     delay = delay if unit == "time" else 0
     window = SlidingWindow(
         *shape,
-        unit,  # type: ignore[arg-type]
+        unit,
         storage=storage,
         index=index,
         ring=ring,
@@ -354,16 +355,22 @@ def test_what_is_handed_in_may_be_written_to_again() -> None:
     assert window.sorted().column("value").to_pylist() == [7, 7]
 
 
+def structures(window: SlidingWindow) -> tuple[str, str]:
+    """The names of the storage and of the index, which have been chosen."""
+    assert window.basic_windows.storage is not None
+    return window.basic_windows.storage.name, window.index.name
+
+
 def test_structures_are_chosen_when_the_first_basic_window_is_complete() -> None:
     few, many = SlidingWindow(100_000, 10), SlidingWindow(1000, 10, needs=["count"])
     few.append(np.arange(20_000) % 50)
     many.append(np.arange(200))
-    assert (few.basic_windows.storage.name, few.index.name) == ("HASH", "T")  # type: ignore[union-attr]
-    assert (many.basic_windows.storage.name, many.index.name) == ("LIST", "H")  # type: ignore[union-attr]
+    assert structures(few) == ("HASH", "T")
+    assert structures(many) == ("LIST", "H")
     assert many.distinct() == 200
     groups = SlidingWindow(100_000, 10, groups=9000)
     groups.append(np.arange(20_000) % 5, groups=np.arange(20_000) % 9973)
-    assert groups.basic_windows.storage.name == "LIST"  # type: ignore[union-attr]
+    assert structures(groups)[0] == "LIST"
 
 
 def test_ranges_answer_within_their_error() -> None:
@@ -403,7 +410,7 @@ def test_questions_that_cannot_be_answered_say_why() -> None:
     rings = SlidingWindow(2, 1, type=pa.string(), needs=["lookup"])
     rings.append(["a"], rows=pa.table({"x": [1]}))
     groups = SlidingWindow(2, 1, type=pa.string(), groups=1)
-    for ask, says in [
+    refused: list[tuple[Callable[[], object], str]] = [
         (window.median, "discrete=True"),
         (lambda: window.quantile(2, True), "between 0 and 1"),
         (lambda: window.lookup("a"), "ring='DB'"),
@@ -415,7 +422,8 @@ def test_questions_that_cannot_be_answered_say_why() -> None:
         (lambda: rings.append(["a"], rows=pa.table({"x": [1, 2]})), "as many rows, not 2"),
         (lambda: groups.append(["a"]), "made with groups"),
         (lambda: groups.append(["a"], groups=[-1]), "from 0 on"),
-    ]:
+    ]
+    for ask, says in refused:
         with pytest.raises(ValueError, match=says):
             ask()
     # What was refused has left no trace.
