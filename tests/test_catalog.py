@@ -86,7 +86,7 @@ def test_of_threads_that_make_one_query_at_once_one_makes_it_and_it_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(StreamInfo, "create", slow_create)
-    with contextlib.closing(SparklessDatabase(tmp_path / "river")) as db:
+    with SparklessDatabase(tmp_path / "river") as db:
         db.sql("CREATE STREAM s (v INT)")
         db.append("s", [{"v": 1}, {"v": 2}])
         for number in range(ROUNDS):
@@ -100,7 +100,7 @@ def test_of_threads_that_make_one_query_at_once_one_makes_it_and_it_answers(
 
 def test_of_processes_that_make_one_query_at_once_one_makes_it_and_its_stream_stays(tmp_path: Path) -> None:
     place = tmp_path / "river"
-    with contextlib.closing(SparklessDatabase(place)) as db:
+    with SparklessDatabase(place) as db:
         db.sql("CREATE STREAM s (v INT)")
         racers = [
             subprocess.Popen(
@@ -124,7 +124,7 @@ def test_of_processes_that_make_one_query_at_once_one_makes_it_and_its_stream_st
 
 
 def test_the_answers_of_a_query_that_a_dead_process_left_give_way_to_a_new_one(tmp_path: Path) -> None:
-    with contextlib.closing(SparklessDatabase(tmp_path / "river")) as db:
+    with SparklessDatabase(tmp_path / "river") as db:
         db.sql("CREATE STREAM s (v INT)")
         db.sql("CREATE CONTINUOUS QUERY q AS SELECT v FROM s")
         left = db.catalog.stream("q")
@@ -138,7 +138,7 @@ def test_the_answers_of_a_query_that_a_dead_process_left_give_way_to_a_new_one(t
 
 def test_half_a_character_is_no_name(tmp_path: Path) -> None:
     with (
-        contextlib.closing(SparklessDatabase(tmp_path / "river")) as db,
+        SparklessDatabase(tmp_path / "river") as db,
         pytest.raises(AnabranchError, match="NAME_NOT_ALLOWED"),
     ):
         db.append("\ud800", [{"v": 1}])
@@ -192,7 +192,7 @@ def test_what_one_object_takes_does_not_grow_with_the_number_of_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda handle: None)
-    with contextlib.closing(SparklessDatabase(tmp_path / "river")) as db:
+    with SparklessDatabase(tmp_path / "river") as db:
         db.sql("CREATE STREAM crowd (v INT)")
         schema = db.catalog.schema("crowd")
         looks = Looks(monkeypatch)
@@ -221,7 +221,7 @@ def as_before(storage: Storage, file: str, *gone: str, **other: str) -> None:
 
 
 def test_a_database_of_before_opens_and_knows_who_owns_and_reads_what(tmp_path: Path) -> None:
-    with contextlib.closing(SparklessDatabase(tmp_path / "river")) as db:
+    with SparklessDatabase(tmp_path / "river") as db:
         db.sql("CREATE STREAM `a.b` (v INT, ts TIMESTAMP) TIMESTAMP BY ts")
         db.append("a.b", [{"v": 1, "ts": "2026-01-01 00:00:02"}, {"v": 2, "ts": "2026-01-01 00:00:01"}])
         db.sql("CREATE CONTINUOUS QUERY q AS SELECT v FROM `a.b`")
@@ -234,7 +234,7 @@ def test_a_database_of_before_opens_and_knows_who_owns_and_reads_what(tmp_path: 
         for query in ("q", "a=2Eb=2Ew"):
             as_before(db.catalog.root.child("queries", query), "query.json", "reads", "owner")
         db.catalog.root.child("readers").delete_all()
-    with contextlib.closing(SparklessDatabase(tmp_path / "river")) as db:
+    with SparklessDatabase(tmp_path / "river") as db:
         owners = {info.name: (info.origin, info.owner) for info in db.streams()}
         assert owners == {"a.b": ("append", None), "a.b.w": ("query", "a.b.w"), "q": ("query", "q")}
         assert db.catalog.query("a.b.w").owner == ObjectName("archive", "w", "a.b")

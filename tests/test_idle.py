@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from pathlib import Path
 
 from anabranch.log.offset import MIN_TIME, End
@@ -59,7 +58,7 @@ def fill(db: SparklessDatabase) -> None:
 
 
 def test_without_a_time_out_answers_in_order_wait(tmp_path: Path) -> None:
-    with closing(SparklessDatabase(tmp_path / "db")) as db:
+    with SparklessDatabase(tmp_path / "db") as db:
         fill(db)
         db.append("a", [{"v": 9, "ts": at(30)}])
         db._going_on.move_silent_streams()
@@ -71,7 +70,7 @@ def test_without_a_time_out_answers_in_order_wait(tmp_path: Path) -> None:
 
 
 def test_with_a_time_out_windows_go_on_and_what_comes_later_is_late(tmp_path: Path) -> None:
-    with closing(SparklessDatabase(tmp_path / "db", settings={"idle_timeout_seconds": 0.2})) as db:
+    with SparklessDatabase(tmp_path / "db", settings={"idle_timeout_seconds": 0.2}) as db:
         fill(db)
         db._going_on.move_silent_streams()
         time.sleep(0.25)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import NoReturn
 
@@ -24,7 +23,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def db(tmp_path: Path, clock: ManualClock) -> Iterator[SparklessDatabase]:
-    with closing(SparklessDatabase(tmp_path / "db", clock=clock)) as database:
+    with SparklessDatabase(tmp_path / "db", clock=clock) as database:
         yield database
 
 
@@ -115,12 +114,12 @@ def test_answers_since_a_time_go_on_every_period(db: SparklessDatabase, clock: M
 
 
 def test_silent_stream_that_nobody_writes_is_moved_on_by_the_query(tmp_path: Path, clock: ManualClock) -> None:
-    with closing(SparklessDatabase(tmp_path / "db", clock=clock)) as db:
+    with SparklessDatabase(tmp_path / "db", clock=clock) as db:
         db.sql("CREATE STREAM s (x INT, ts TIMESTAMP) TIMESTAMP BY ts IDLE AFTER INTERVAL 30 SECONDS")
         db.query(COUNT.format("s"), name="n")
         db.append("s", [{"x": 1, "ts": at(40)}])
         db.catch_up()
-    with closing(SparklessDatabase(tmp_path / "db", clock=clock)) as again:
+    with SparklessDatabase(tmp_path / "db", clock=clock) as again:
         query = again.get_query("n")
         clock.advance(29)
         again.catch_up()
@@ -132,8 +131,8 @@ def test_silent_stream_that_nobody_writes_is_moved_on_by_the_query(tmp_path: Pat
 
 def test_silent_stream_that_another_process_writes_is_moved_on_there(tmp_path: Path, clock: ManualClock) -> None:
     with (
-        closing(SparklessDatabase(tmp_path / "db", clock=clock)) as db,
-        closing(SparklessDatabase(tmp_path / "db", clock=clock, settings={})) as writer,
+        SparklessDatabase(tmp_path / "db", clock=clock) as db,
+        SparklessDatabase(tmp_path / "db", clock=clock, settings={}) as writer,
     ):
         db.sql("CREATE STREAM s (x INT, ts TIMESTAMP) TIMESTAMP BY ts IDLE AFTER INTERVAL 30 SECONDS")
         query = db.query(COUNT.format("s"), name="n")

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -22,8 +21,8 @@ QUERY = "SELECT count(*) AS n, sum(x) AS total, window_end FROM l WINDOW = INTER
 CHAIN = "SELECT sum(n) AS n, window_end FROM answers WINDOW = INTERVAL 100 MILLISECONDS"
 
 
-def open_database(path: Path) -> closing[SparklessDatabase]:
-    return closing(SparklessDatabase(path, settings={"segment_parts": 5}, unkindness=Unkindness(forget=True)))
+def open_database(path: Path) -> SparklessDatabase:
+    return SparklessDatabase(path, settings={"segment_parts": 5}, unkindness=Unkindness(forget=True))
 
 
 def work(path: str, seed: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +26,7 @@ def rows(first: int, end: int) -> pa.Table:
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[SparklessDatabase]:
-    with closing(SparklessDatabase(tmp_path / "db", settings={"archive_age_seconds": 3600})) as database:
+    with SparklessDatabase(tmp_path / "db", settings={"archive_age_seconds": 3600}) as database:
         database.sql("CREATE STREAM s (id BIGINT, key STRING, ts TIMESTAMP) TIMESTAMP BY ts")
         database.sql(
             "CREATE CONTINUOUS QUERY q AS SELECT key, count(*) AS n FROM s "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ PART = "FROM ARCHIVE s REDUCE BY uniform(0.5)"
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[SparklessDatabase]:
     settings = {"segment_bytes": 4_000, "archive_age_seconds": 3600.0}
-    with closing(SparklessDatabase(tmp_path / "river", settings=settings)) as db:
+    with SparklessDatabase(tmp_path / "river", settings=settings) as db:
         db.archives.close()  # archives are filled when a test says so
         db.sql("CREATE STREAM s (k INT, x DOUBLE, at TIMESTAMP) TIMESTAMP BY at")
         db.sql("CREATE ARCHIVE ON s USING randomize_then_sort OPTIONS (run_rows 400, blocks 4)")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,8 @@ def after(microseconds: int) -> dt.datetime:
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[SparklessDatabase]:
-    with closing(
-        SparklessDatabase(tmp_path / "river", settings={"segment_bytes": 4_000, "archive_age_seconds": 3600.0})
-    ) as db:
+    settings = {"segment_bytes": 4_000, "archive_age_seconds": 3600.0}
+    with SparklessDatabase(tmp_path / "river", settings=settings) as db:
         db.archives.close()  # archives are filled when a test says so
         db.sql("CREATE STREAM s (k INT, x BIGINT, at TIMESTAMP) TIMESTAMP BY at RETAIN INTERVAL 5 SECONDS")
         yield db

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -32,7 +31,7 @@ def test_every_connector_is_under_its_own_name_and_its_options_are_described() -
 
 
 def test_a_new_connector_is_a_row_and_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with closing(SparklessDatabase(tmp_path / "river")) as db:
+    with SparklessDatabase(tmp_path / "river") as db:
         assert "SOURCE_NOT_AVAILABLE" in refused(db, "CREATE STREAM c FROM countdown OPTIONS (start 5)")
         monkeypatch.setitem(CONNECTORS, "countdown", Countdown())
         assert refused(db, "CREATE STREAM c FROM countdown OPTIONS (end 5)").startswith(

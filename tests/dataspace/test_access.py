@@ -6,7 +6,6 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -226,7 +225,7 @@ def create(url: str, more: str = "") -> str:
 def test_a_statement_cannot_send_a_file_that_is_not_meant_for_it(
     secrets: Path, tmp_path: Path, listener: Listener
 ) -> None:
-    with closing(SparklessDatabase(tmp_path / "river")) as db:
+    with SparklessDatabase(tmp_path / "river") as db:
         for option in ("token_file", "tls_root"):
             statement = create(f"grpc://127.0.0.1:{listener.port}", f", {option} '{tmp_path / 'outside'}'")
             assert name_of(lambda statement=statement: db.sql(statement)) == "FILE_NOT_ALLOWED"
@@ -237,7 +236,7 @@ def test_a_statement_cannot_find_out_whether_a_port_is_open(tmp_path: Path, list
     with socket.create_server(("127.0.0.1", 0)) as taken:
         closed = taken.getsockname()[1]
     said = []
-    with closing(SparklessDatabase(tmp_path / "river", settings={"dataspace_hosts": "floods.example.org"})) as db:
+    with SparklessDatabase(tmp_path / "river", settings={"dataspace_hosts": "floods.example.org"}) as db:
         for port in (listener.port, closed):
             with pytest.raises(AnabranchError) as problem:
                 db.sql(create(f"grpc://127.0.0.1:{port}"))
@@ -250,7 +249,7 @@ def test_a_statement_cannot_find_out_whether_a_port_is_open(tmp_path: Path, list
 def test_a_token_in_the_databases_secrets_opens_its_server_and_nothing_shows_it(
     folder: Path, secrets: Path, tmp_path: Path
 ) -> None:
-    with serving(folder, Security(token=TOKEN)) as server, closing(SparklessDatabase(tmp_path / "river")) as db:
+    with serving(folder, Security(token=TOKEN)) as server, SparklessDatabase(tmp_path / "river") as db:
         assert name_of(lambda: db.sql(create(server.url))) == "TOKEN_WRONG"
         port = server.url.rpartition(":")[2]
         db.sql(create(f"grpc://localhost:{port}", ", token_file 'token'"))
@@ -270,13 +269,13 @@ def test_what_was_declared_before_is_refused_once_settings_are_stricter(
 ) -> None:
     wanted = "ADDRESS_NOT_ALLOWED" if "dataspace_hosts" in settings else "FILE_NOT_ALLOWED"
     with serving(folder, Security(token=TOKEN)) as server:
-        with closing(SparklessDatabase(tmp_path / "river")) as db:
+        with SparklessDatabase(tmp_path / "river") as db:
             db.sql(create(server.url, f", token_file '{secrets / 'token'}'"))
             query = db.query("SELECT lat, ts FROM s WHERE n < 100", name="q")
             db.catch_up()
             assert query.table().num_rows == 100
             db.sql("STOP QUERY q")
-        with closing(SparklessDatabase(tmp_path / "river", settings=settings)) as db:
+        with SparklessDatabase(tmp_path / "river", settings=settings) as db:
             assert [row["stream"] for row in db.sql("SHOW STREAMS").table().to_pylist()] == ["q", "s"]
             assert name_of(lambda: db.reader("s").end()) == wanted
             assert name_of(lambda: db.sql("SELECT count(*) AS n FROM s")) == wanted

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -216,7 +215,7 @@ def test_decimals_of_a_data_server_are_merged_exactly(tmp_path: Path) -> None:
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[SparklessDatabase]:
-    with closing(SparklessDatabase(tmp_path / "river")) as made:
+    with SparklessDatabase(tmp_path / "river") as made:
         yield made
 
 

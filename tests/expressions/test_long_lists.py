@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -74,7 +73,7 @@ def test_a_list_that_does_not_end_is_a_syntax_error() -> None:
 
 def test_a_hundred_thousand_values_take_seconds_not_a_minute(tmp_path: Path) -> None:
     values = [number * 3 for number in range(-5, 100_000)]
-    with closing(SparklessDatabase(tmp_path / "db")) as db:
+    with SparklessDatabase(tmp_path / "db") as db:
         db.sql("CREATE STREAM s (a BIGINT, ts TIMESTAMP) TIMESTAMP BY ts")
         db.append("s", [{"a": number, "ts": f"2026-01-01 00:00:0{number}"} for number in range(10)])
         began = time.process_time()

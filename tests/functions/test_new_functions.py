@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -56,7 +55,7 @@ def offered(word: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("unkindness", [Unkindness(), Unkindness(forget=True, replay=True), Unkindness(faults=True)])
 @pytest.mark.usefixtures("product")
 def test_a_new_aggregate_is_answered_by_a_standing_query(unkindness: Unkindness, tmp_path: Path) -> None:
-    with closing(SparklessDatabase(tmp_path / "db", unkindness=unkindness)) as db:
+    with SparklessDatabase(tmp_path / "db", unkindness=unkindness) as db:
         db.sql(STREAM)
         query = db.query(PRODUCTS, name="q")
         for second, k, v in [*ROWS, (59, "end", 1.0)]:
@@ -69,7 +68,7 @@ def test_a_new_aggregate_is_answered_by_a_standing_query(unkindness: Unkindness,
 
 @pytest.mark.usefixtures("product")
 def test_a_new_aggregate_is_explained_refused_and_hinted_at_as_the_others(tmp_path: Path) -> None:
-    with closing(SparklessDatabase(tmp_path / "db")) as db:
+    with SparklessDatabase(tmp_path / "db") as db:
         db.sql(STREAM)
         plan = "\n".join(db.sql(f"EXPLAIN {PRODUCTS}").table().column("plan").to_pylist())
         assert "aggregates: product(v)" in plan
@@ -87,7 +86,7 @@ def test_a_new_aggregate_is_explained_refused_and_hinted_at_as_the_others(tmp_pa
 
 @pytest.mark.usefixtures("celsius")
 def test_a_new_function_is_evaluated_where_rows_are_read(tmp_path: Path) -> None:
-    with closing(SparklessDatabase(tmp_path / "db")) as db:
+    with SparklessDatabase(tmp_path / "db") as db:
         db.sql(STREAM)
         warm = db.query("SELECT k, celsius(v) AS c, ts FROM s WHERE celsius(v) > 0", name="warm")
         highest = db.query("SELECT max(celsius(v)) AS c FROM s WINDOW = INTERVAL 10 SECONDS", name="highest")
@@ -109,7 +108,7 @@ def test_a_new_function_is_evaluated_where_rows_are_read(tmp_path: Path) -> None
 
 
 def test_without_their_rows_there_are_no_such_functions(tmp_path: Path) -> None:
-    with closing(SparklessDatabase(tmp_path / "db")) as db:
+    with SparklessDatabase(tmp_path / "db") as db:
         db.sql(STREAM)
         assert failure(db, PRODUCTS).name == "FUNCTION_NOT_ALLOWED"
         assert (

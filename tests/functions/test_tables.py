@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,7 @@ def value_of(row: ScalarFunction) -> Any:
 @pytest.mark.parametrize("row", WINDOWED, ids=lambda row: row.name)
 def test_examples_of_aggregates_give_what_they_say(row: AggregateFunction, tmp_path: Path) -> None:
     assert row.example is not None
-    with closing(SparklessDatabase(tmp_path / "db")) as db:
+    with SparklessDatabase(tmp_path / "db") as db:
         answer = answer_in_a_window(db, row)
     assert answer == (pytest.approx(row.example.gives) if isinstance(answer, float) else row.example.gives)
     assert type(answer) is type(row.example.gives)

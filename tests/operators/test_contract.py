@@ -336,7 +336,8 @@ def every(test: Callable[..., None]) -> Callable[..., None]:
 def over(cases: list[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     def of(test: Callable[..., None]) -> Callable[..., None]:
         played = sampled(cases, PER_KIND, test.__name__, group=lambda case: case.id.partition("-")[0])
-        return pytest.mark.parametrize("operator", played)(test)
+        playing: Callable[..., None] = pytest.mark.parametrize("operator", played)(test)
+        return playing
 
     return of
 

@@ -9,7 +9,6 @@ needed to go on), *Throw* (what is needed no more).
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +79,7 @@ def test_q1_is_answered_as_soon_as_a_minute_is_over(tmp_path: Path, clock: Manua
     data = packets(seconds=190)
     times, _ = arrays(data)
     load = load_per_minute(data)
-    with closing(SparklessDatabase(tmp_path / "db", clock=clock)) as db:
+    with SparklessDatabase(tmp_path / "db", clock=clock) as db:
         db.sql(CREATE)
         query = db.query(Q1.format(t=0), name="q1")
         at = 0
@@ -95,7 +94,7 @@ def test_q1_is_answered_as_soon_as_a_minute_is_over(tmp_path: Path, clock: Manua
 def test_store_of_q1_is_the_newest_minute(tmp_path: Path, clock: ManualClock) -> None:
     data = packets(seconds=190)
     load = load_per_minute(data)
-    with closing(SparklessDatabase(tmp_path / "db", clock=clock)) as db:
+    with SparklessDatabase(tmp_path / "db", clock=clock) as db:
         db.sql(CREATE)
         query = db.query(Q1.format(t=0), name="q1")
         db.append("PTb", data)
@@ -107,7 +106,7 @@ def test_store_of_q1_is_the_newest_minute(tmp_path: Path, clock: ManualClock) ->
 def test_every_packet_of_a_selection_is_in_stream_or_throw(tmp_path: Path, clock: ManualClock) -> None:
     data = packets(seconds=30)
     _, lengths = arrays(data)
-    with closing(SparklessDatabase(tmp_path / "db", clock=clock, settings={"batch_rows": 700})) as db:
+    with SparklessDatabase(tmp_path / "db", clock=clock, settings={"batch_rows": 700}) as db:
         db.sql(CREATE)
         query = db.query("SELECT saddr, length FROM PTb WHERE length > 1000", name="big")
         for at in range(0, data.num_rows, 1_000):
@@ -124,7 +123,7 @@ def test_every_packet_of_an_aggregate_is_in_stream_scratch_or_throw(tmp_path: Pa
     data = packets(seconds=50)
     times, lengths = arrays(data)
     sql = "SELECT saddr, count(*) AS n FROM PTb WINDOW = INTERVAL 10 SECONDS WHERE length > 100 GROUP BY saddr"
-    with closing(SparklessDatabase(tmp_path / "db", clock=clock, settings={"batch_rows": 900})) as db:
+    with SparklessDatabase(tmp_path / "db", clock=clock, settings={"batch_rows": 900}) as db:
         db.sql(CREATE)
         query = db.query(sql, name="counts")
         for at in range(0, data.num_rows, 1_100):
@@ -146,7 +145,7 @@ def test_every_packet_of_an_aggregate_is_in_stream_scratch_or_throw(tmp_path: Pa
 def test_counts_outlive_the_process_and_count_nothing_twice(tmp_path: Path, clock: ManualClock) -> None:
     data = packets(seconds=20)
     for at in range(0, data.num_rows, 1_500):
-        with closing(SparklessDatabase(tmp_path / "db", clock=clock)) as db:
+        with SparklessDatabase(tmp_path / "db", clock=clock) as db:
             if at == 0:
                 db.sql(CREATE)
                 db.query("SELECT id FROM PTb WHERE length > 1000", name="big")
@@ -188,7 +187,7 @@ def test_q2_is_the_customers_share_of_the_backbone(tmp_path: Path, clock: Manual
     for time in links["PTb"].column("ts").cast("int64").to_pylist():
         all_packets[time // MINUTE] += 1
     complete = sorted(all_packets)[:-1]
-    with closing(SparklessDatabase(tmp_path / "db", clock=clock, settings={"batch_rows": batch_rows})) as db:
+    with SparklessDatabase(tmp_path / "db", clock=clock, settings={"batch_rows": batch_rows}) as db:
         for name in links:
             db.sql(CREATE.replace("PTb", name))
         query = db.query(Q2, name="q2")

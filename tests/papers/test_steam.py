@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -213,7 +212,7 @@ def test_the_queries_of_section_6_2(kind: str, emit: str, tmp_path: Path) -> Non
     wanted = results(join, streams)
     assert len(wanted) > 50
     select = "SELECT A.GasName, A.n AS a, B.n AS b, C.n AS c " + JOINED.format(windows=clause) + emit
-    with closing(SparklessDatabase(tmp_path / "db", clock=ManualClock("2026-01-02 00:00:00"))) as db:
+    with SparklessDatabase(tmp_path / "db", clock=ManualClock("2026-01-02 00:00:00")) as db:
         for sensor in SENSORS:
             db.sql(f"CREATE STREAM {sensor} (n INT, GasId INT, GasName STRING, ts TIMESTAMP) TIMESTAMP BY ts")
         query = db.query(select, name="spread")

@@ -16,7 +16,7 @@ SELECT = "SELECT n FROM s"
 
 def test_a_process_that_opens_meanwhile_leaves_it_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prepare, seen = Query.prepare, []
-    with contextlib.ExitStack() as others, contextlib.closing(SparklessDatabase(tmp_path)) as db:
+    with contextlib.ExitStack() as others, SparklessDatabase(tmp_path) as db:
         db.sql("CREATE STREAM s (n BIGINT)")
 
         def others_come_first(query: Query) -> None:
@@ -40,8 +40,8 @@ def test_what_could_not_be_made_leaves_the_name_to_others(tmp_path: Path, monkey
         raise OSError("no space left on device")
 
     with (
-        contextlib.closing(SparklessDatabase(tmp_path)) as db,
-        contextlib.closing(SparklessDatabase(tmp_path)) as other,
+        SparklessDatabase(tmp_path) as db,
+        SparklessDatabase(tmp_path) as other,
     ):
         db.sql("CREATE STREAM s (n BIGINT)")
         for target, step in ((db.catalog, "save_query"), (Query, "prepare")):

@@ -6,7 +6,6 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,8 +30,8 @@ def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checking, "_PATIENCE_SECONDS", 0.05)
 
 
-def open_database(path: Path) -> closing[SparklessDatabase]:
-    return closing(SparklessDatabase(path, settings=SETTINGS))
+def open_database(path: Path) -> SparklessDatabase:
+    return SparklessDatabase(path, settings=SETTINGS)
 
 
 @pytest.fixture
@@ -103,7 +102,7 @@ def test_rows_that_cannot_be_read_are_named_and_given_up_only_when_told(
 
 
 def test_a_query_goes_on_after_what_was_given_up(river: Path) -> None:
-    with closing(SparklessDatabase(river, settings=SETTINGS)) as db:
+    with SparklessDatabase(river, settings=SETTINGS) as db:
         db.get_query("even").stop()
         for first in range(500, 800, 100):
             db.append("s", rows(first, first + 100))
@@ -218,7 +217,7 @@ def test_looking_while_others_write_raises_no_false_alarm(river: Path) -> None:
     ended = threading.Event()
 
     def write() -> None:
-        with closing(SparklessDatabase(river, settings={"segment_parts": 5})) as db:
+        with SparklessDatabase(river, settings={"segment_parts": 5}) as db:
             at = 500
             while not ended.is_set():
                 db.append("s", rows(at, at + 3))

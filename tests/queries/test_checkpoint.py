@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,8 +27,8 @@ def rows(first: int, end: int) -> pa.Table:
     return pa.table({"id": ids, "ts": times})
 
 
-def open_database(path: Path) -> closing[SparklessDatabase]:
-    return closing(SparklessDatabase(path, settings={"batch_rows": 300}))
+def open_database(path: Path) -> SparklessDatabase:
+    return SparklessDatabase(path, settings={"batch_rows": 300})
 
 
 @pytest.fixture
@@ -177,7 +176,7 @@ def test_progress_of_another_time_is_not_believed(river: Path, tmp_path: Path) -
 
 def test_rows_that_are_needed_and_gone_fail_the_query(tmp_path: Path) -> None:
     path = tmp_path / "river"
-    with closing(SparklessDatabase(path, settings={"segment_bytes": 1})) as db:
+    with SparklessDatabase(path, settings={"segment_bytes": 1}) as db:
         db.sql("CREATE STREAM s (id BIGINT, ts TIMESTAMP) TIMESTAMP BY ts RETAIN INTERVAL 5 SECONDS")
         db.query("SELECT id, ts FROM s WHERE id = 3", name="rarely")
         for first in range(0, 1000, 100):
@@ -190,7 +189,7 @@ def test_rows_that_are_needed_and_gone_fail_the_query(tmp_path: Path) -> None:
         db.append("s", rows(1000, 1100))
     lose_all(path / "queries" / "rarely" / "checkpoint")
     (path / "queries" / "rarely" / "progress.json").unlink()
-    with closing(SparklessDatabase(path)) as db:
+    with SparklessDatabase(path) as db:
         query = db.get_query("rarely")
         assert query.status == "failed"
         assert query.failure is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from tests.queries.test_checkpoint import rows
 @pytest.fixture
 def river(tmp_path: Path) -> Path:
     path = tmp_path / "river"
-    with closing(SparklessDatabase(path)) as db:
+    with SparklessDatabase(path) as db:
         for stream in ("s", "t"):
             db.sql(f"CREATE STREAM {stream} (id BIGINT, ts TIMESTAMP) TIMESTAMP BY ts")
             db.append(stream, rows(0, 100))
@@ -47,7 +46,7 @@ def test_a_query_whose_declaration_is_damaged_has_failed_and_the_rest_opens(
     harm: Callable[[Path], None], river: Path
 ) -> None:
     harm(river / "queries" / "of_s" / "query.json")
-    with closing(SparklessDatabase(river)) as db:
+    with SparklessDatabase(river) as db:
         shown = {row["query"]: row["status"] for row in db.sql("SHOW QUERIES").table().to_pylist()}
         assert shown == {"of_s": "failed", "of_t": "running"}
         query = db.get_query("of_s")
@@ -64,7 +63,7 @@ def test_a_stream_whose_declaration_is_damaged_says_so_and_is_not_made_anew(
     harm: Callable[[Path], None], river: Path
 ) -> None:
     harm(river / "streams" / "s" / "stream.json")
-    with closing(SparklessDatabase(river)) as db:
+    with SparklessDatabase(river) as db:
         origins = {row["name"]: row["origin"] for row in db.overview()["streams"]}
         assert origins["s"].startswith("damaged")
         shown = {row["query"]: row["status"] for row in db.sql("SHOW QUERIES").table().to_pylist()}

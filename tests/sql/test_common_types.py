@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ PAIRS: list[tuple[str, Any, str, Any, str]] = [
 @pytest.fixture(params=PAIRS, ids=lambda pair: f"{pair[0]} and {pair[2]}: {pair[1]}")
 def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SparklessDatabase]:
     one, value, other, equal, _ = request.param
-    with closing(SparklessDatabase(tmp_path / "river")) as database:
+    with SparklessDatabase(tmp_path / "river") as database:
         database.sql(f"CREATE STREAM a (v {one}, ts TIMESTAMP) TIMESTAMP BY ts")
         database.sql(f"CREATE STREAM b (v {other}, ts TIMESTAMP) TIMESTAMP BY ts")
         database.sql("CREATE ARCHIVE ON b USING plain")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,7 +19,7 @@ NAMES = [
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[SparklessDatabase]:
-    with closing(SparklessDatabase(tmp_path / "inside" / "river")) as made:
+    with SparklessDatabase(tmp_path / "inside" / "river") as made:
         yield made
 
 

@@ -68,7 +68,7 @@ def test_the_text_tests_have_every_shape_but_one() -> None:
 
 
 def test_a_row_in_each_table_is_all_that_a_new_shape_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with contextlib.closing(SparklessDatabase(tmp_path / "db")) as db:
+    with SparklessDatabase(tmp_path / "db") as db:
         db.sql("CREATE STREAM s (v BIGINT, ts TIMESTAMP) TIMESTAMP BY ts")
         with pytest.raises(AnabranchError, match="no last row to stop at"):
             db.query("SELECT * FROM s LIMIT 3", name="first")
@@ -80,5 +80,5 @@ def test_a_row_in_each_table_is_all_that_a_new_shape_takes(tmp_path: Path, monke
             db.catch_up()
         assert query.table().column("v").to_pylist() == [0, 1, 2]
         assert "└─ stream s\n      filter pushed to the read: number < 3" in query.explain()
-    with contextlib.closing(SparklessDatabase(tmp_path / "db")) as db:
+    with SparklessDatabase(tmp_path / "db") as db:
         assert db.get_query("first").table().column("v").to_pylist() == [0, 1, 2]

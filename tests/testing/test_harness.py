@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -43,7 +42,7 @@ def test_scratch_that_is_lost_is_read_again() -> None:
 
 
 def test_database_without_spark_runs_when_told(tmp_path: Path) -> None:
-    with closing(SparklessDatabase(tmp_path / "db", clock=ManualClock("2026-01-01"))) as db:
+    with SparklessDatabase(tmp_path / "db", clock=ManualClock("2026-01-01")) as db:
         db.sql("CREATE STREAM s (v INT); CREATE CONTINUOUS QUERY q AS SELECT v * 2 AS w FROM s WHERE v > 1")
         db.sql("INSERT INTO s VALUES (1), (2), (3)")
         query = db.get_query("q")
@@ -56,7 +55,7 @@ def test_database_without_spark_runs_when_told(tmp_path: Path) -> None:
 
 
 def test_failing_query_is_told_and_can_go_on(tmp_path: Path) -> None:
-    with closing(SparklessDatabase(tmp_path / "db", clock=ManualClock("2026-01-02"))) as db:
+    with SparklessDatabase(tmp_path / "db", clock=ManualClock("2026-01-02")) as db:
         db.sql("CREATE STREAM s (v BIGINT, ts TIMESTAMP) TIMESTAMP BY ts")
         query = db.query("SELECT sum(v) AS total FROM s WINDOW = INTERVAL 1 SECOND", name="q")
         big = 2**63 - 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -69,7 +69,7 @@ class DataSpaceClient:
     def __repr__(self) -> str:
         return f"DataSpaceClient({self.url!r})"
 
-    def __enter__(self) -> DataSpaceClient:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

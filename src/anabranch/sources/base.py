@@ -12,7 +12,7 @@ import enum
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -56,7 +56,7 @@ class Source(ABC):
     def close_stream(self) -> None:
         """Release everything; called once, also after an error."""
 
-    def __enter__(self) -> Source:
+    def __enter__(self) -> Self:
         self.init_stream()
         return self
 
