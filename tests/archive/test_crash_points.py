@@ -15,6 +15,7 @@ from anabranch.archive.table import RunTable
 from anabranch.log.storage import Storage
 from anabranch.queries.archiver import Archiver
 from tests.archive.life import LAYOUTS, Life
+from tests.sampling import sampled
 
 STEPS = ((RunTable, "commit"), (RunTable, "create"), (RunTable, "sweep"), (Storage, "delete_all"), (Storage, "write"))
 
@@ -115,7 +116,8 @@ def test_a_death_at_any_change_of_the_disk_loses_nothing_and_stops_nothing(tmp_p
         for action in LIVES[name]:
             action(whole, name)
     whole.close()
-    for number in range(1, seen[0] + 1, 1 if name == "plain" else STRIDE):
+    deaths = range(1, seen[0] + 1, 1 if name == "plain" else STRIDE)
+    for number in sampled(deaths, 12, name):
         life = new_life(tmp_path / str(number), name)
         counted = [0]
         died = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 import random
 import shutil
@@ -28,6 +29,7 @@ from anabranch.schema import TIME_TYPE, StreamSchema
 from anabranch.testing import OperatorHarness
 from anabranch.testing.memory_log import MemoryLog
 from tests.operators.oracle import answer
+from tests.sampling import sampled
 
 COLUMNS = {
     "i": "INT",
@@ -261,9 +263,10 @@ def test_every_way_of_cutting_gives_the_oracles_answer(
         assert bits(way) == bits(once)
 
 
-@pytest.mark.parametrize("scratch", ["kept", "restarted", "torn"])
-@pytest.mark.parametrize("shape", [(160, 50), (64, 3), (200, 200)])
-@pytest.mark.parametrize("unit", ["time", "rows"])
+ONE_BY_ONE = itertools.product(["time", "rows"], [(160, 50), (64, 3), (200, 200)], ["kept", "restarted", "torn"])
+
+
+@pytest.mark.parametrize(("unit", "shape", "scratch"), sampled(ONE_BY_ONE, 5, "one by one"))
 def test_batches_of_one_row_give_the_answer_of_one_batch(unit: str, shape: tuple[int, int], scratch: str) -> None:
     log = log_of(some_rows(250, seed=1), begin=-100)
     op = operator(unit, *shape, ["s", "i"])
