@@ -120,7 +120,7 @@ class ChainIndex:
         """Make all anew with another size; entries are numbered from 0 again."""
         top, room = int(self._state[TOP]), self.room
         kept = self._entries[np.arange(max(top - room, 0), top) & (room - 1)]
-        keys, rows = (frozen(np.ascontiguousarray(kept[:, each])) for each in (KEY, ROW))
+        keys, rows = (frozen(np.ascontiguousarray(kept[:, field])) for field in (KEY, ROW))
         self._first = self.covers_from
         self._make(size)
         self._state[TOP], self._state[CURSOR], self._state[CROWDED], self._state[OLDEST] = 0, -1, 0, 0
@@ -153,12 +153,12 @@ class ChainIndex:
         """Pairs of probes and rows, up to as many as the output has room for; see `join_chains`."""
         if self._state[TOP] + len(entries.rows) > _MOST_ENTRIES and self._state[CURSOR] < 0:
             self._resize(self.room)
-        found: int = join_chains(
+        pairs: int = join_chains(
             self._heads, self._entries, self._shift, self._state, *entries, *probes, out_probes, out_rows
         )
         if self._state[CROWDED]:
             self._resize(2 * self.room)
-        return found
+        return pairs
 
     def count(self, entries: ChainEntries, probes: Probes) -> Ints:
         """How many rows each probe meets."""
