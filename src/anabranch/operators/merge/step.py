@@ -285,12 +285,12 @@ class _Cut:
             pa.chunked_array([*chunks(k), *chunks(a), *chunks(b)], equal.type)
             for equal, k, a, b in zip(rules.by, kept.keys, by_a, by_b, strict=True)
         ]
-        found = encode(columns, known + count_a + count_b)
-        codes_a, codes_b = found.codes[known : known + count_a], found.codes[known + count_a :]
-        keys = found.keys(np.arange(found.size, dtype=np.int32))
-        groups = _regrouped(rules, kept, keys, found.codes[:known], found.size)
-        order_a, bounds_a = _sorted_by(codes_a, found.size)
-        order_b, bounds_b = _sorted_by(codes_b, found.size)
+        coded = encode(columns, known + count_a + count_b)
+        codes_a, codes_b = coded.codes[known : known + count_a], coded.codes[known + count_a :]
+        keys = coded.keys(np.arange(coded.size, dtype=np.int32))
+        groups = _regrouped(rules, kept, keys, coded.codes[:known], coded.size)
+        order_a, bounds_a = _sorted_by(codes_a, coded.size)
+        order_b, bounds_b = _sorted_by(codes_b, coded.size)
         return _Cut(groups, order_a, bounds_a, order_b, bounds_b)
 
 
