@@ -53,8 +53,9 @@ def told_before(question: ArchiveQuestion, history: Callable[[str], Any]) -> lis
         if question.archive is None or archive.info.name.lower() == question.archive.lower()
     ]
     return [
-        f'{old} of {len(archive.runs)} runs of archive "{archive.info.name}" do not say which of their rows lie far out, '
-        f"and sums over them have no bounds: VACUUM ARCHIVE {archive.info.name} ON {question.stream} writes them again"
+        f'{old} of {len(archive.runs)} runs of archive "{archive.info.name}" do not say which of their rows '
+        "lie far out, and sums over them have no bounds: "
+        f"VACUUM ARCHIVE {archive.info.name} ON {question.stream} writes them again"
         for archive in asked
         if (old := archive.without_facts())
     ]
