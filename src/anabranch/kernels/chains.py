@@ -39,10 +39,10 @@ def _oldest(entries, known, top, needed):  # type: ignore[no-untyped-def]
     """The oldest entry of a row from `needed` on, near the one that is known."""
     mask = len(entries) - 1
     first = max(top - mask - 1, 0)
-    found = max(known, first)
-    while found > first and entries[(found - 1) & mask, ROW] >= needed:
-        found -= 1
-    return found
+    oldest = max(known, first)
+    while oldest > first and entries[(oldest - 1) & mask, ROW] >= needed:
+        oldest -= 1
+    return oldest
 
 
 @compiled
@@ -75,7 +75,7 @@ def join_chains(  # type: ignore[no-untyped-def]
     """
     mask = len(entries) - 1
     top, probe, cursor, at = state[TOP], state[PROBE], state[CURSOR], state[NEXT]
-    room, found, more, count = len(out_rows), 0, len(new_rows), len(buckets)
+    room, pairs, more, count = len(out_rows), 0, len(new_rows), len(buckets)
     oldest, ahead = _oldest(entries, state[OLDEST], top, needed[min(probe, count - 1)]), state[AHEAD]
     while probe < count:
         first, last = low[probe], high[probe]
@@ -90,7 +90,7 @@ def join_chains(  # type: ignore[no-untyped-def]
             if top > mask and entries[slot, ROW] >= needed[probe]:
                 state[TOP], state[PROBE], state[CURSOR], state[NEXT], state[CROWDED] = top, probe, cursor, at, 1
                 state[OLDEST], state[AHEAD] = oldest, ahead
-                return found
+                return pairs
             bucket = _bucket(new_buckets[at], shift)
             behind = top - heads[bucket]
             entries[slot, KEY], entries[slot, ROW] = new_keys[at], new_rows[at]
@@ -101,25 +101,25 @@ def join_chains(  # type: ignore[no-untyped-def]
         smallest, largest = least[probe], most[probe]
         if cursor < 0:
             cursor = heads[_bucket(buckets[probe], shift)]
-        begin = found
+        begin = pairs
         while cursor >= oldest:
             slot = cursor & mask
             row = entries[slot, ROW]
             if row < first:
                 break
             if row < last and smallest <= entries[slot, KEY] <= largest:
-                if found == room:
+                if pairs == room:
                     state[TOP], state[PROBE], state[CURSOR], state[NEXT] = top, probe, cursor, at
                     state[OLDEST], state[AHEAD] = oldest, ahead
-                    return found
-                out_probes[found] = probe
-                out_rows[found] = row
-                found += 1
+                    return pairs
+                out_probes[pairs] = probe
+                out_rows[pairs] = row
+                pairs += 1
             behind = entries[slot, BACK]
             if behind == 0:
                 break
             cursor -= behind
-        end = found - 1
+        end = pairs - 1
         while begin < end:
             out_rows[begin], out_rows[end] = out_rows[end], out_rows[begin]
             begin += 1
@@ -128,7 +128,7 @@ def join_chains(  # type: ignore[no-untyped-def]
         probe += 1
     state[TOP], state[PROBE], state[CURSOR], state[NEXT] = top, probe, cursor, at
     state[OLDEST], state[AHEAD] = oldest, ahead
-    return found
+    return pairs
 
 
 @compiled
@@ -162,18 +162,18 @@ def count_chains(  # type: ignore[no-untyped-def]
             top += 1
             at += 1
         cursor = heads[_bucket(buckets[probe], shift)]
-        found = 0
+        matches = 0
         while cursor >= oldest:
             slot = cursor & mask
             row = entries[slot, ROW]
             if row < first:
                 break
             if row < last and least[probe] <= entries[slot, KEY] <= most[probe]:
-                found += 1
+                matches += 1
             behind = entries[slot, BACK]
             if behind == 0:
                 break
             cursor -= behind
-        counts[probe] = found
+        counts[probe] = matches
     state[TOP], state[PROBE], state[NEXT] = top, count, at
     state[OLDEST], state[AHEAD] = oldest, ahead

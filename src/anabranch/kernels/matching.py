@@ -105,7 +105,7 @@ def match_first_by_cursors(keys_a, window_a, count_a, keys_b, window_b, count_b,
 
     Gives the number of pairs, and whether the first cursor came to its end.
     """
-    i, j, found = 0, 0, 0
+    i, j, pairs = 0, 0, 0
     while i < count_a and j < count_b:
         a, b = window_a[i], window_b[j]
         if not is_near(keys_a, 0, a, keys_b, 0, b, tolerance, 0):
@@ -114,15 +114,15 @@ def match_first_by_cursors(keys_a, window_a, count_a, keys_b, window_b, count_b,
             else:
                 j += 1
             continue
-        out_a[found], out_b[found] = i, j
-        found += 1
+        out_a[pairs], out_b[pairs] = i, j
+        pairs += 1
         i += 1
         while i < count_a and is_near(keys_a, 0, window_a[i], keys_a, 0, a, tolerance, 0):
             i += 1
         j += 1
         while j < count_b and is_near(keys_b, 0, window_b[j], keys_b, 0, b, tolerance, 0):
             j += 1
-    return found, i == count_a
+    return pairs, i == count_a
 
 
 @compiled
@@ -145,7 +145,7 @@ def match_first(keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance,
     order_a, values_a = ordered_by(keys_a, window_a, count_a, key)
     order_b, values_b = ordered_by(keys_b, window_b, count_b, key)
     passed_a, passed_b = np.zeros(count_a, np.bool_), np.zeros(count_b, np.bool_)
-    found = 0
+    pairs = 0
     for i in range(count_a):
         if passed_a[i]:
             continue
@@ -159,11 +159,11 @@ def match_first(keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance,
                     break
             j += 1
         if partner < count_b:
-            out_a[found], out_b[found] = i, partner
-            found += 1
+            out_a[pairs], out_b[pairs] = i, partner
+            pairs += 1
             pass_over(keys_a, window_a, count_a, order_a, values_a, key, i, tolerance, passed_a)
             pass_over(keys_b, window_b, count_b, order_b, values_b, key, partner, tolerance, passed_b)
-    return found
+    return pairs
 
 
 @compiled
@@ -290,12 +290,12 @@ def match_nearest(  # type: ignore[no-untyped-def]
             size -= 1
             heap[0] = heap[size]
         sink(heap, size, far, rows_a, window_a)
-    found = 0
+    pairs = 0
     for i in range(count_a):
         if merged[i] >= 0:
-            out_a[found], out_b[found] = i, merged[i]
-            found += 1
-    return found
+            out_a[pairs], out_b[pairs] = i, merged[i]
+            pairs += 1
+    return pairs
 
 
 @compiled
@@ -303,12 +303,12 @@ def match_leaving(  # type: ignore[no-untyped-def]
     keys_a, rows_a, window_a, count_a, leaving_a, keys_b, rows_b, window_b, count_b, leaving_b, tolerance, out_a, out_b
 ):
     """Of the closest pairs of all there are now, those of which one record has to leave (by position)."""
-    found = match_nearest(
+    pairs = match_nearest(
         keys_a, rows_a, window_a, count_a, keys_b, rows_b, window_b, count_b, tolerance, False,
         0, 0, out_a, out_b,
     )  # fmt: skip
     kept = 0
-    for i in range(found):
+    for i in range(pairs):
         if leaving_a[out_a[i]] or leaving_b[out_b[i]]:
             out_a[kept], out_b[kept] = out_a[i], out_b[i]
             kept += 1
@@ -317,8 +317,8 @@ def match_leaving(  # type: ignore[no-untyped-def]
 
 @compiled
 def is_closer(i, j, far, rows_a, window_a):  # type: ignore[no-untyped-def]
-    one, other = distance_at(far, i), distance_at(far, j)
-    return one < other or (one == other and rows_a[window_a[i]] < rows_a[window_a[j]])
+    distance_i, distance_j = distance_at(far, i), distance_at(far, j)
+    return distance_i < distance_j or (distance_i == distance_j and rows_a[window_a[i]] < rows_a[window_a[j]])
 
 
 @compiled
@@ -374,27 +374,27 @@ def match_all(keys_a, window_a, count_a, old_a, keys_b, window_b, count_b, old_b
             order_f[n], values_f[0, n] = order_b[j], values_b[0, j]
             n += 1
     out_a, out_b = np.empty(1024, np.int64), np.empty(1024, np.int64)
-    found = 0
+    pairs = 0
     for i in range(count_a):
         is_new = window_a[i] >= old_a
         order = order_b if is_new else order_f
         values = values_b if is_new else values_f
         size = len(order)
-        begin = found
+        begin = pairs
         j = first_near(values, size, keys_a, key, window_a[i], tolerance)
         while j < size and is_near(values, 0, j, keys_a, key, window_a[i], tolerance, key):
             if agree(keys_a, window_a[i], keys_b, window_b[order[j]], tolerance):
-                if found == len(out_a):
-                    more_a, more_b = np.empty(2 * found, np.int64), np.empty(2 * found, np.int64)
-                    for n in range(found):
+                if pairs == len(out_a):
+                    more_a, more_b = np.empty(2 * pairs, np.int64), np.empty(2 * pairs, np.int64)
+                    for n in range(pairs):
                         more_a[n], more_b[n] = out_a[n], out_b[n]
                     out_a, out_b = more_a, more_b
-                out_a[found], out_b[found] = i, order[j]
-                found += 1
+                out_a[pairs], out_b[pairs] = i, order[j]
+                pairs += 1
             j += 1
         if key != 0:
-            put_in_order(out_b, begin, found)
-    return out_a[:found], out_b[:found]
+            put_in_order(out_b, begin, pairs)
+    return out_a[:pairs], out_b[:pairs]
 
 
 @compiled

@@ -121,11 +121,11 @@ def oldest(own, window, count):  # type: ignore[no-untyped-def]
 @compiled
 def mark_expired(own, window, count, since, marks):  # type: ignore[no-untyped-def]
     """Mark the positions of a window that wait since before a time; gives how many."""
-    found = 0
+    marked = 0
     for i in range(count):
         marks[i] = own[window[i]] < since
-        found += marks[i]
-    return found
+        marked += marks[i]
+    return marked
 
 
 @compiled
@@ -235,10 +235,10 @@ def put_dropped(out, outs, side, left, low, high, met, wanted):  # type: ignore[
 
 
 @compiled
-def put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, found):  # type: ignore[no-untyped-def]
+def put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, pairs):  # type: ignore[no-untyped-def]
     """Answers for pairs; gives their end, and how many records of the first stream merged for the first time."""
     merged = 0
-    for i in range(found):
+    for i in range(pairs):
         a, b = window_a[pair_a[i]], window_b[pair_b[i]]
         if not met_a[a]:
             merged += 1
@@ -249,11 +249,11 @@ def put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, found
 
 
 @compiled
-def without_merged(window, count, pairs, found):  # type: ignore[no-untyped-def]
+def without_merged(window, count, pairs, merged):  # type: ignore[no-untyped-def]
     """The window without the positions in `pairs`."""
-    if found == 0:
+    if merged == 0:
         return count
-    for i in range(found):
+    for i in range(merged):
         window[pairs[i]] = -1
     n = 0
     for i in range(count):  # written in any case: what is merged is overwritten by the next
@@ -338,14 +338,14 @@ def merge_groups(  # type: ignore[no-untyped-def]
                         marks_a[i] = i < over_a
                     for i in range(count_b):
                         marks_b[i] = i < over_b
-                    found = match_leaving(
+                    pairs = match_leaving(
                         keys_a, rows_a, window_a, count_a, marks_a,
                         keys_b, rows_b, window_b, count_b, marks_b, tolerance, pair_a, pair_b,
                     )  # fmt: skip
-                    out = grown(out, outs, found)
-                    outs, merged = put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, found)
-                    count_a = without_merged(window_a, count_a, pair_a, found)
-                    count_b = without_merged(window_b, count_b, pair_b, found)
+                    out = grown(out, outs, pairs)
+                    outs, merged = put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, pairs)
+                    count_a = without_merged(window_a, count_a, pair_a, pairs)
+                    count_b = without_merged(window_b, count_b, pair_b, pairs)
             if wait > 0:
                 for place in range(low_a, to_a):
                     own_a[place] = max(own_a[place], time)
@@ -359,54 +359,54 @@ def merge_groups(  # type: ignore[no-untyped-def]
                 keys_b, usable_b, window_b, count_b, size, low_b, to_b, room, joined_b, left_b
             )
             window_b, joined_b = joined_b, window_b
-            found = 0
+            pairs = 0
             if count_a == 0 or count_b == 0:
-                found = 0
+                pairs = 0
             elif policy == NEAREST:
-                found = match_nearest(
+                pairs = match_nearest(
                     keys_a, rows_a, window_a, count_a, keys_b, rows_b, window_b, count_b, tolerance, not ended,
                     window_a[count_a - 1], window_b[count_b - 1], pair_a, pair_b,
                 )  # fmt: skip
             elif ended:
-                found = 0
+                pairs = 0
             elif policy == ALL:
                 pair_a, pair_b = match_all(
                     keys_a, window_a, count_a, low_a, keys_b, window_b, count_b, low_b, tolerance
                 )
-                found = len(pair_a)
+                pairs = len(pair_a)
             elif len(tolerance) == 1:
-                found, _ = match_first_by_cursors(
+                pairs, _ = match_first_by_cursors(
                     keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance, pair_a, pair_b
                 )
             else:
-                found = match_first(keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance, pair_a, pair_b)
+                pairs = match_first(keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance, pair_a, pair_b)
             low_a, low_b = to_a, to_b
             # Whoever is left may leave now, with a partner or without one.
             leaving = count_a + count_b if ended or wait > 0 else 0
-            out = grown(out, outs, gone_a + gone_b + found + leaving)
+            out = grown(out, outs, gone_a + gone_b + pairs + leaving)
             outs, more_a = put_dropped(out, outs, 0, left_a, 0, gone_a - unusable_a, met_a, wants_a)
             outs, more_b = put_dropped(out, outs, 1, left_b, 0, gone_b - unusable_b, met_b, wants_b)
             dropped_a, dropped_b = dropped_a + more_a, dropped_b + more_b
-            outs, more = put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, found)
+            outs, more = put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, pairs)
             merged += more
             outs, more_a = put_dropped(out, outs, 0, left_a, gone_a - unusable_a, gone_a, met_a, wants_a)
             outs, more_b = put_dropped(out, outs, 1, left_b, gone_b - unusable_b, gone_b, met_b, wants_b)
             dropped_a, dropped_b = dropped_a + more_a, dropped_b + more_b
             if policy != ALL:
-                count_a = without_merged(window_a, count_a, pair_a, found)
-                count_b = without_merged(window_b, count_b, pair_b, found)
+                count_a = without_merged(window_a, count_a, pair_a, pairs)
+                count_b = without_merged(window_b, count_b, pair_b, pairs)
             if wait > 0 and kind == 0 and time < LAST:
                 expired = mark_expired(own_a, window_a, count_a, time - wait, marks_a)
                 expired += mark_expired(own_b, window_b, count_b, time - wait, marks_b)
                 if expired > 0 and policy == NEAREST and count_a > 0 and count_b > 0:
-                    found = match_leaving(
+                    pairs = match_leaving(
                         keys_a, rows_a, window_a, count_a, marks_a,
                         keys_b, rows_b, window_b, count_b, marks_b, tolerance, pair_a, pair_b,
                     )  # fmt: skip
-                    outs, more = put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, found)
+                    outs, more = put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, pairs)
                     merged += more
-                    count_a = without_merged(window_a, count_a, pair_a, found)
-                    count_b = without_merged(window_b, count_b, pair_b, found)
+                    count_a = without_merged(window_a, count_a, pair_a, pairs)
+                    count_b = without_merged(window_b, count_b, pair_b, pairs)
                     mark_expired(own_a, window_a, count_a, time - wait, marks_a)
                     mark_expired(own_b, window_b, count_b, time - wait, marks_b)
                 if expired > 0:
