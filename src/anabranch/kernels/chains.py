@@ -12,9 +12,15 @@ lies in: cells side by side are never in one bucket, so a probe of several cells
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from anabranch.kernels.compiled import compiled
+from anabranch.kernels.values import frozen
+
+Ints = NDArray[np.int64]
 
 TOP, PROBE, CURSOR, NEXT, CROWDED, OLDEST, AHEAD = range(7)
 """Places in the state of a join: entries made so far, the probe it is at, the entry of its chain, the next row,
@@ -27,6 +33,51 @@ KEY, ROW, BACK = range(3)
 """What an entry has, side by side, so that it takes one look into memory: how far back the one before it is, too."""
 
 _FIBONACCI = 0x9E3779B97F4A7C15
+
+
+class Chains(NamedTuple):
+    """A table: the newest entry of each bucket, the ring of entries, and the state of a join."""
+
+    heads: NDArray[np.int32]
+    entries: Ints
+    shift: int
+    """By how many bits a hash is shifted to be a bucket."""
+    state: Ints
+
+
+class ChainEntries(NamedTuple):
+    """Rows to be entered, in the order of their numbers."""
+
+    buckets: Ints
+    keys: Ints
+    rows: Ints
+
+    @staticmethod
+    def by_key(keys: Ints, rows: Ints) -> ChainEntries:
+        return ChainEntries(keys, keys, rows)
+
+
+class Probes(NamedTuple):
+    """What is looked up: keys from `least` to `most` in a bucket, of rows low ≤ row < high.
+
+    No later probe asks for rows before `needed`.
+    """
+
+    buckets: Ints
+    least: Ints
+    most: Ints
+    low: Ints
+    high: Ints
+    needed: Ints
+
+    @staticmethod
+    def of(buckets: Ints, least: Ints, most: Ints, low: Ints, high: Ints) -> Probes:
+        needed = np.minimum.accumulate(low[::-1])[::-1]
+        return Probes(buckets, least, most, low, high, frozen(np.ascontiguousarray(needed)))
+
+    @staticmethod
+    def by_key(keys: Ints, low: Ints, high: Ints) -> Probes:
+        return Probes.of(keys, keys, keys, low, high)
 
 
 @compiled
@@ -46,8 +97,10 @@ def _oldest(entries, known, top, needed):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def chain(heads, entries, shift, state, new_buckets, new_keys, new_rows, low, high):  # type: ignore[no-untyped-def]
+def chain(chains, new, low, high):  # type: ignore[no-untyped-def]
     """Enter the rows at places low ≤ i < high of the new ones."""
+    heads, entries, shift, state = chains
+    new_buckets, new_keys, new_rows = new
     mask = len(entries) - 1
     top = state[TOP]
     for i in range(low, high):
@@ -62,10 +115,7 @@ def chain(heads, entries, shift, state, new_buckets, new_keys, new_rows, low, hi
 
 
 @compiled
-def join_chains(  # type: ignore[no-untyped-def]
-    heads, entries, shift, state, new_buckets, new_keys, new_rows,
-    buckets, least, most, low, high, needed, out_probes, out_rows,
-):  # fmt: skip
+def join_chains(chains, new, probes, out_probes, out_rows):  # type: ignore[no-untyped-def]
     """Pairs of a probe and an entered row, least[p] ≤ key ≤ most[p] and low[p] ≤ row < high[p]; oldest rows first.
 
     Probes come in an order in which `high` hardly goes back: rows are entered just before the first
@@ -73,6 +123,9 @@ def join_chains(  # type: ignore[no-untyped-def]
     from `state` and stops when the output is full, or the ring; gives the number of pairs. Once the
     state's PROBE is the number of probes, it is done.
     """
+    heads, entries, shift, state = chains
+    new_buckets, new_keys, new_rows = new
+    buckets, least, most, low, high, needed = probes
     mask = len(entries) - 1
     top, probe, cursor, at = state[TOP], state[PROBE], state[CURSOR], state[NEXT]
     room, pairs, more, count = len(out_rows), 0, len(new_rows), len(buckets)
@@ -132,11 +185,11 @@ def join_chains(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def count_chains(  # type: ignore[no-untyped-def]
-    heads, entries, shift, state, new_buckets, new_keys, new_rows,
-    buckets, least, most, low, high, needed, counts,
-):  # fmt: skip
+def count_chains(chains, new, probes, counts):  # type: ignore[no-untyped-def]
     """As `join_chains`, but only how many rows each probe meets."""
+    heads, entries, shift, state = chains
+    new_buckets, new_keys, new_rows = new
+    buckets, least, most, low, high, needed = probes
     mask = len(entries) - 1
     top, at, more, count = state[TOP], state[NEXT], len(new_rows), len(buckets)
     oldest, ahead = _oldest(entries, state[OLDEST], top, needed[min(state[PROBE], count - 1)]), state[AHEAD]
