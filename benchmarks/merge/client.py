@@ -19,12 +19,12 @@ import pyarrow as pa
 
 from anabranch.dataspace.client import DataSpaceClient
 from anabranch.dataspace.prefetch import prefetch
-from anabranch.kernels.merge import NEVER
+from anabranch.kernels.merge import NEVER, Known
 from anabranch.operators.merge.completeness import KeySample
 from anabranch.operators.merge.operator import Merge
 from anabranch.operators.merge.program import joined, program_of
 from anabranch.operators.merge.records import Records
-from anabranch.operators.merge.step import Known, MergeGroups, WaitingRecords, run_step
+from anabranch.operators.merge.step import MergeGroups, WaitingRecords, run_step
 from benchmarks.merge.data import TOLERANCE
 from benchmarks.window_join.data import answer_of
 

@@ -18,7 +18,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from anabranch.kernels.merge import CONTROLS, FIRST, NEVER, REACHED, ROUNDS, SIZE, STEP, merge_groups
+from anabranch.kernels.merge import (
+    CONTROLS,
+    FIRST,
+    NEVER,
+    REACHED,
+    ROUNDS,
+    SIZE,
+    STEP,
+    Known,
+    Side,
+    Terms,
+    merge_groups,
+)
 from anabranch.log.offset import MIN_TIME
 from benchmarks.harness import Bar, Report, check, median, say
 from benchmarks.merge.data import TOLERANCE, Disorder, MergeFeed, keys_of
@@ -58,16 +70,16 @@ def merge(
         at = rows if times is None else times[i]
         usable, met = np.ones(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
         # Machine code is made for arrays that may be written to, as those of the operator.
-        key, own = (values if values.flags.writeable else values.copy() for values in (keys[i], at))
-        sides += [np.array([0, len(rows)]), np.zeros(1, np.int64), key.reshape(1, -1), usable, at, own, rows, met]
+        key = keys[i] if keys[i].flags.writeable else keys[i].copy()
+        own = at if at.flags.writeable else at.copy()
+        bounds, in_window = np.array([0, len(rows)]), np.zeros(1, np.int64)
+        sides.append(Side(bounds, in_window, key.reshape(1, -1), usable, at, own, rows, met))
     control = np.zeros((1, CONTROLS), np.int64)
     control[0, [SIZE, STEP, REACHED]] = window, step, MIN_TIME
     rings = np.zeros((1, 20, 3), np.int64)
-    found, *_ = merge_groups(
-        *sides, np.array([TOLERANCE]), FIRST, every, known, known, False, 0, 0, False, False, control, rings, 0.0,
-        window, 1,
-    )  # fmt: skip
-    return Merged(found[0], found[1], int(control[0, ROUNDS]))
+    terms = Terms(np.array([TOLERANCE]), FIRST, every, 0, False, False, 0.0, window, 1)
+    pairs, *_ = merge_groups(*sides, terms, Known.until(known), control, rings)
+    return Merged(pairs[0], pairs[1], int(control[0, ROUNDS]))
 
 
 def match_percent(feed: MergeFeed, window: int, step: int) -> float:

@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from anabranch.database import Database
 from anabranch.kernels.bounds import first_at_least
+from anabranch.kernels.chains import ChainEntries, Probes
 from anabranch.kernels.values import frozen, integers
 from anabranch.operators.base import Inputs, Offset
 from anabranch.sql.reading.parser import parse
 from anabranch.sql.standing.plan import plan_standing
 from anabranch.sql.statements import SelectOnce
-from anabranch.windows.index.chains import ChainEntries, ChainIndex, Probes
+from anabranch.windows.index.chains import ChainIndex
 from benchmarks.harness import check, median
 from benchmarks.window_join.data import Answer, Ints, answer_of
 

@@ -391,14 +391,14 @@ class Database:
             reader = self.reader(info.name)
             storage = self.catalog.stream_storage(info.name)
             connector = connector_of(info)
-            found = reader.end() if connector.logged else self.catalog.end_of(info.name)
-            end = found or End()
+            known_end = reader.end() if connector.logged else self.catalog.end_of(info.name)
+            end = known_end or End()
             rejects = rejects_storage(storage)
             streams.append(
                 {
                     "name": info.name,
                     "kind": info.origin,
-                    "origin": connector.filled_by(info) + (" (away)" if found is None else ""),
+                    "origin": connector.filled_by(info) + (" (away)" if known_end is None else ""),
                     "rows": end.row,
                     "bytes": reader.size(),
                     "newest_us": end.time if end.row else None,

@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 def execute(db: Database, statement: s.Statement) -> Result:
     """Run one parsed statement."""
     kind = type(statement)
-    doing = EXECUTES.get(kind) or next(each.statements[kind] for each in OBJECTS.values() if kind in each.statements)
+    doing = EXECUTES.get(kind) or next(
+        object_kind.statements[kind] for object_kind in OBJECTS.values() if kind in object_kind.statements
+    )
     return doing(db, statement)
 
 
@@ -90,7 +92,7 @@ def _by_spark(db: Database, plan: OncePlan) -> pa.Table:
         try:
             return engine.collect(engine.sql_once(plan.guarded, views, files), reads)
         except AnabranchError:
-            if all(os.path.exists(path) for found in files.values() for path in found.paths):
+            if all(os.path.exists(path) for archived in files.values() for path in archived.paths):
                 raise
     return engine.collect(engine.sql_once(plan.guarded, views), reads)
 
@@ -118,7 +120,7 @@ def _planned(db: Database, select: Select) -> OncePlan:
 
 def is_about_archives(select: Select) -> bool:
     """Whether a SELECT is about what archives hold, and not a standing query."""
-    return bool(select.archives) and not any(each.portions is not None for each in select.archives)
+    return bool(select.archives) and not any(use.portions is not None for use in select.archives)
 
 
 def archive_frame(db: Database, select: Select) -> Any:

@@ -122,7 +122,7 @@ def test_small_additions_are_merged_so_that_few_trees_are_left() -> None:
     index = RangeIndex(1)
     for at in range(1000):
         index.extend(np.array([[float(at)]]))
-    assert len(index._runs.each) <= 11
+    assert len(index._runs.in_order) <= 11
     assert index.query([100], [102], 10)[0].tolist() == [100, 101, 102]
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from anabranch.kernels.matching import match_all, match_first, match_first_by_cursors, match_nearest
+from anabranch.kernels.matching import Window, match_all, match_first, match_first_by_cursors, match_nearest
 from anabranch.kernels.nearly_sorted import merge_sorted, sort_fully, split_nearly_sorted
 from tests.operators.merge_oracle import Pairs, Record, all_pairs, cursors, first, nearest
 from tests.sampling import examples
@@ -139,6 +139,7 @@ class Side:
             self.keys[:, place] = record
         ordered = sorted(places, key=lambda place: (*self.keys[:, place], place))
         self.window = np.array(ordered, np.int64)
+        self.whole = Window(self.keys, self.window, len(self.window))
         self.records = [Record(int(self.rows[p]), 0, tuple(self.keys[:, p].tolist())) for p in ordered]
 
     def numbers_from(self, place: int) -> set[int]:
@@ -174,9 +175,7 @@ def test_cursors_are_those_of_the_paper(count_a: int, count_b: int, tolerance: f
     chance = random.Random(seed)
     a, b = some_side(count_a, 1, chance), some_side(count_b, 1, chance)
     out_a, out_b = np.empty(30, np.int64), np.empty(30, np.int64)
-    count, _ = match_first_by_cursors(
-        a.keys, a.window, count_a, b.keys, b.window, count_b, np.array([tolerance]), out_a, out_b
-    )
+    count, _ = match_first_by_cursors(a.whole, b.whole, np.array([tolerance]), out_a, out_b)
     wanted = positions(a, b, cursors(a.records, b.records, tolerance))
     assert found(out_a, out_b, count) == wanted
     # What `first` means for several keys is for one what the cursors do.
@@ -190,7 +189,7 @@ def test_first_that_agrees_in_every_key(count_a: int, count_b: int, tolerances: 
     a, b = some_side(count_a, len(tolerances), chance), some_side(count_b, len(tolerances), chance)
     out_a, out_b = np.empty(30, np.int64), np.empty(30, np.int64)
     limits = np.array(tolerances)
-    count = match_first(a.keys, a.window, count_a, b.keys, b.window, count_b, limits, out_a, out_b)
+    count = match_first(a.whole, b.whole, limits, out_a, out_b)
     assert found(out_a, out_b, count) == positions(a, b, first(a.records, b.records, tolerances))
 
 
@@ -201,10 +200,8 @@ def test_nearest_free_partner(count_a: int, count_b: int, tolerances: list[float
     a, b = some_side(count_a, len(tolerances), chance), some_side(count_b, len(tolerances), chance)
     last = [side.window[-1] if len(side.window) else 0 for side in (a, b)]
     out_a, out_b = np.empty(30, np.int64), np.empty(30, np.int64)
-    count = match_nearest(
-        a.keys, a.rows, a.window, count_a, b.keys, b.rows, b.window, count_b, np.array(tolerances), not ended,
-        last[0], last[1], out_a, out_b,
-    )  # fmt: skip
+    limits = np.array(tolerances)
+    count = match_nearest(a.whole, a.rows, b.whole, b.rows, limits, not ended, last[0], last[1], out_a, out_b)
     assert found(out_a, out_b, count) == positions(a, b, nearest(a.records, b.records, tolerances, ended=ended))
 
 
@@ -214,7 +211,7 @@ def test_all_pairs_with_a_new_record(count_a: int, count_b: int, tolerances: lis
     chance = random.Random(seed)
     a, b = some_side(count_a, len(tolerances), chance), some_side(count_b, len(tolerances), chance)
     old = [chance.choice([0, side.keys.shape[1], chance.randint(0, side.keys.shape[1])]) for side in (a, b)]
-    out_a, out_b = match_all(a.keys, a.window, count_a, old[0], b.keys, b.window, count_b, old[1], np.array(tolerances))
+    out_a, out_b = match_all(a.whole, old[0], b.whole, old[1], np.array(tolerances))
     new = a.numbers_from(old[0]), b.numbers_from(old[1])
     assert found(out_a, out_b, len(out_a)) == positions(a, b, all_pairs(a.records, b.records, tolerances, new))
 
@@ -222,5 +219,5 @@ def test_all_pairs_with_a_new_record(count_a: int, count_b: int, tolerances: lis
 def test_all_pairs_of_many() -> None:
     """More than the room that is made at first."""
     a, b = (Side([(0.0,)] * count, 1, random.Random(1)) for count in (70, 60))
-    out: tuple[Any, Any] = match_all(a.keys, a.window, 70, 0, b.keys, b.window, 60, 0, np.array([0.0]))
+    out: tuple[Any, Any] = match_all(a.whole, 0, b.whole, 0, np.array([0.0]))
     assert found(*out, len(out[0])) == [(i, j) for i in range(70) for j in range(60)]

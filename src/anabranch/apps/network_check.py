@@ -97,8 +97,8 @@ def _check_share(db: Database, customer: pa.Table, backbone: pa.Table) -> Check:
     both = both.filter(pc.less_equal(pc.abs(pc.subtract(c, b)), SECOND))
     seen = pc.add(pc.divide(pc.max_element_wise(both.column("c"), both.column("b")), SECOND), 1)
     pairs, packets = (
-        {row["values"] * SECOND: row["counts"] for row in pc.value_counts(each).to_pylist()}
-        for each in (seen, pc.add(pc.divide(links[1].column("b"), SECOND), 1))
+        {row["values"] * SECOND: row["counts"] for row in pc.value_counts(seconds).to_pylist()}
+        for seconds in (seen, pc.add(pc.divide(links[1].column("b"), SECOND), 1))
     )
     wanted = [pairs.get(end, 0) / packets[end] for end in ends]
     got = answer.column("fraction").to_pylist()

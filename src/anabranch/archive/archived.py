@@ -122,13 +122,13 @@ class ArchiveReader:
     def _between(self, start: int, end: int) -> list[Run]:
         runs = self.runs
         at = max(bisect.bisect_right(runs, start, key=lambda r: r.first) - 1, 0)
-        found = []
+        between = []
         for run in runs[at:]:
             if run.first >= end:
                 break
             if run.end > start:
-                found.append(run)
-        return found
+                between.append(run)
+        return between
 
     def _covering(self, start: int, end: int) -> list[Run]:
         """The runs of all those rows; that some are gone is an error, never silently missing."""
@@ -251,10 +251,10 @@ class ArchiveReader:
         ranges: list[Ranges] = []
         told = True
         for run in self._covering(start, end):
-            found = self._aside_of(self._choose(run, keep, by), columns)
-            ranges.append(found.ranges)
-            told &= found.told
-            rows = found.rows
+            aside = self._aside_of(self._choose(run, keep, by), columns)
+            ranges.append(aside.ranges)
+            told &= aside.told
+            rows = aside.rows
             if start > run.first or end < run.end:
                 numbers = integers(rows.column(ROW))
                 rows = rows.filter(pa.array((numbers >= start) & (numbers < end)))
@@ -265,21 +265,21 @@ class ArchiveReader:
     def _aside_of(self, choice: ReadPlace, columns: Sequence[str]) -> Aside:
         key = (choice.table, choice.run.path, tuple(columns))
         with self._mutex:
-            found = self._aside.get(key)
-            if found is not None:
+            aside = self._aside.get(key)
+            if aside is not None:
                 self._aside.move_to_end(key)
-                return found
+                return aside
         file = RunFile(self.storage.child(choice.table), choice.run)
         rows = file.read(file.apart(), [ROW, *columns], self._schema)
-        found = Aside(rows, file.ranges(columns), file.has_facts)
+        aside = Aside(rows, file.ranges(columns), file.has_facts)
         with self._mutex:
             self.bytes_read += file.bytes_read
             if key not in self._aside:  # another thread may have been faster
-                self._aside_rows += found.rows.num_rows
-            self._aside[key] = found
+                self._aside_rows += aside.rows.num_rows
+            self._aside[key] = aside
             while len(self._aside) > 1 and (len(self._aside) > _KEPT_ASIDE or self._aside_rows > _KEPT_ASIDE_ROWS):
                 self._aside_rows -= self._aside.popitem(last=False)[1].rows.num_rows
-        return found
+        return aside
 
     def without_facts(self) -> int:
         """How many runs do not say which of their rows lie far out."""
@@ -320,10 +320,10 @@ class ArchiveReader:
         """The rows that are kept of a run whose blocks all have rows of any time: who wants some pays for all."""
         key = (choice.table, choice.run.path, tuple(columns), by)
         with self._mutex:
-            found = self._parts.get(key)
-            if found is not None and found.gives(keep):
+            part = self._parts.get(key)
+            if part is not None and part.gives(keep):
                 self._parts.move_to_end(key)
-                return found.rows, found.drawn
+                return part.rows, part.drawn
         rows = self._blocks(choice, choice.run.first, choice.run.end, columns)
         drawn = None
         if keep < 1:

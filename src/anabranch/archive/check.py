@@ -58,4 +58,4 @@ def _is_still_there(table: RunTable, run: Run) -> bool:
     """Whether the table still wants a run: its file may have been joined with others."""
     fresh = RunTable(table.storage)
     fresh.refresh()
-    return run.path in {each.path for each in fresh.runs}
+    return run.path in {kept.path for kept in fresh.runs}

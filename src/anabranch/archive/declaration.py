@@ -87,8 +87,8 @@ def archives_of(stream: Storage) -> list[tuple[Storage, ArchiveInfo]]:
     """The archives of a stream, by name."""
     parent = stream.child(ARCHIVES)
     places = [parent.child(directory) for directory in parent.directories()]
-    found = [(place, info) for place in places if (info := ArchiveInfo.load(place)) is not None]
-    return sorted(found, key=lambda each: each[1].name)
+    archives = [(place, info) for place in places if (info := ArchiveInfo.load(place)) is not None]
+    return sorted(archives, key=lambda archive: archive[1].name)
 
 
 def undeclared_archives(stream: Storage) -> list[Storage]:

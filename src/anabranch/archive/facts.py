@@ -76,19 +76,19 @@ def facts_of(rows: pa.Table, columns: Iterable[str]) -> Facts:
     numbers = [name for name in columns if is_number(rows.schema.field(name).type)]
     values = {name: floats(rows.column(name)) for name in numbers}
     present = {name: valid(rows.column(name)) if rows.column(name).null_count else None for name in numbers}
-    found = {name: extent(values[name], present[name]) for name in numbers}
-    suspect = [name for name in numbers if found[name].has_far]
+    extents = {name: extent(values[name], present[name]) for name in numbers}
+    suspect = [name for name in numbers if extents[name].has_far]
     most = max(min(rows.num_rows // _OF_A_COLUMN, rows.num_rows // _OF_ALL // max(len(suspect), 1)), _LEAST)
     far = np.zeros(0, np.int64)
     for name in suspect:
-        far = np.union1d(far, far_places(values[name], present[name], found[name], most))
+        far = np.union1d(far, far_places(values[name], present[name], extents[name], most))
     if len(far):
         near = np.ones(rows.num_rows, bool)
         near[far] = False
         for name in suspect:
             there = present[name]
-            found[name] = extent(values[name], near if there is None else near & there)
-    return Facts(far, {name: _range(found[name]) for name in numbers})
+            extents[name] = extent(values[name], near if there is None else near & there)
+    return Facts(far, {name: _range(extents[name]) for name in numbers})
 
 
 def ranges_of(rows: pa.Table) -> Ranges:
@@ -97,12 +97,12 @@ def ranges_of(rows: pa.Table) -> Ranges:
     return {name: _range(extent(floats(rows.column(name)), valid(rows.column(name)))) for name in numbers}
 
 
-def _range(found: Extent) -> Range:
-    if found.odd:
+def _range(reach: Extent) -> Range:
+    if reach.odd:
         return ANYTHING
-    if not found.number:
+    if not reach.number:
         return NOTHING
-    low, high = found.low, found.high
+    low, high = reach.low, reach.high
     # Beyond this a double may lie beside the number it is of.
     return Range(
         low if abs(low) < _EXACT else np.nextafter(low, -np.inf).item(),
@@ -112,11 +112,11 @@ def _range(found: Extent) -> Range:
 
 def united(columns: Sequence[str], parts: Iterable[Ranges]) -> Ranges:
     """The ranges of several parts together; of what one says nothing of, nothing is known."""
-    found = dict.fromkeys(columns, NOTHING)
+    ranges = dict.fromkeys(columns, NOTHING)
     for part in parts:
         for name in columns:
-            found[name] = found[name].with_(part.get(name, ANYTHING))
-    return found
+            ranges[name] = ranges[name].with_(part.get(name, ANYTHING))
+    return ranges
 
 
 def aside_of(rows: pa.Table, first: int, start: int, end: int, columns: Sequence[str], stretch: int) -> Aside:
@@ -165,8 +165,8 @@ def places_in(numbers: pa.ChunkedArray | pa.Array, far: pa.ChunkedArray | pa.Arr
     if not len(others):
         return np.zeros(len(mine), bool)
     at = np.minimum(np.searchsorted(others, mine), len(others) - 1)
-    found: NDArray[np.bool_] = others[at] == mine
-    return found
+    is_far: NDArray[np.bool_] = others[at] == mine
+    return is_far
 
 
 def with_aside(rows: pa.Table, apart: pa.Table) -> tuple[pa.Table, NDArray[np.bool_]]:

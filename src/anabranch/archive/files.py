@@ -132,10 +132,10 @@ class Footers:
 
     def get(self, path: str) -> pq.FileMetaData | None:
         with self._mutex:
-            found = self._kept.get(path)
-            if found is not None:
+            metadata = self._kept.get(path)
+            if metadata is not None:
                 self._kept.move_to_end(path)
-            return found
+            return metadata
 
     def put(self, path: str, footer: pq.FileMetaData) -> None:
         with self._mutex:

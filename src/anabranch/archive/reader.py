@@ -42,16 +42,16 @@ class HistoryReader(StreamReader):
         """Look which archives there are."""
         parent = self._storage.child(ARCHIVES)
         changed = parent.changed()
-        looked = None if changed is None else (changed, *(each.storage.made(INFO) for each in self._archives))
+        looked = None if changed is None else (changed, *(archive.storage.made(INFO) for archive in self._archives))
         if looked is not None and looked == self._looked:
             return
         directories = len(parent.directories())
         declared = archives_of(self._storage)
-        found = [(place, info) for place, info in declared if info.layout != WINDOWED]
+        chosen = [(place, info) for place, info in declared if info.layout != WINDOWED]
         if self._wanted is not None:
-            names = [info.name for _, info in found]
-            found = [each for each in found if each[1].name.lower() == self._wanted.lower()]
-            if not found:
+            names = [info.name for _, info in chosen]
+            chosen = [declaration for declaration in chosen if declaration[1].name.lower() == self._wanted.lower()]
+            if not chosen:
                 if any(info.name.lower() == self._wanted.lower() for _, info in declared):
                     raise CatalogError(
                         "ARCHIVE_NOT_FOUND",
@@ -65,11 +65,11 @@ class HistoryReader(StreamReader):
                 )
         known = {reader.info: reader for reader in self._archives}
         self._archives = [
-            known.get(info) or ArchiveReader(place, info, self.schema, self.time_column) for place, info in found
+            known.get(info) or ArchiveReader(place, info, self.schema, self.time_column) for place, info in chosen
         ]
         # A directory whose declaration is still to come does not change again when that is written.
         settled = changed is not None and time.time_ns() - changed > SETTLED_NS and len(declared) == directories
-        self._looked = (changed or 0, *(each.storage.made(INFO) for each in self._archives)) if settled else None
+        self._looked = (changed or 0, *(archive.storage.made(INFO) for archive in self._archives)) if settled else None
 
     def only(self, archive: str) -> HistoryReader:
         """The same stream with one of its archives."""
@@ -116,7 +116,7 @@ class HistoryReader(StreamReader):
         oldest = self._oldest(logged)
         if oldest is None and logged > 0 and not losses(self._storage):
             # What is archived is let go of in the log, never the other way round.
-            if ends := [each.end for each in self._archives if each.runs]:
+            if ends := [archive.end for archive in self._archives if archive.runs]:
                 raise self.missing(Loss(max(ends), logged))
             if self._wanted is None and (damaged := undeclared_archives(self._storage)):
                 raise DataError(
@@ -141,18 +141,18 @@ class HistoryReader(StreamReader):
         logged = super().first_row()
         oldest = self._oldest(logged)
         if oldest is not None and oldest.first < logged:
-            found = oldest.row_at_time(time)
-            if found < logged:
-                return min(found, end)
+            row = oldest.row_at_time(time)
+            if row < logged:
+                return min(row, end)
         return super().row_at_time(time, end)
 
     def pieces(self, start: int, end: int) -> list[Piece]:
         self._look_up_to(end if start < end else 0)
         for attempt in range(8):
-            found = self._pieces(start, end)
-            missing = _between(found, max(start, self.first_row()), min(end, self._end))
+            pieces = self._pieces(start, end)
+            missing = _between(pieces, max(start, self.first_row()), min(end, self._end))
             if missing is None:
-                return found
+                return pieces
             time.sleep(0.004 * 2**attempt - 0.004)
             self._seen = None  # the log let go of what was archived between two looks
             self.refresh()
@@ -232,8 +232,8 @@ class HistoryReader(StreamReader):
             parts.insert(0, self._aside_of_log(start, min(before, end), self.first_row(), columns))
         if middle < end:
             parts.append(self._aside_of_log(middle, end, archive.end, columns))
-        ranges = united(columns, [each.ranges for each in parts])
-        return Aside(pa.concat_tables([each.rows for each in parts]), ranges, all(each.told for each in parts))
+        ranges = united(columns, [part.ranges for part in parts])
+        return Aside(pa.concat_tables([part.rows for part in parts]), ranges, all(part.told for part in parts))
 
     def _aside_of_log(self, start: int, end: int, first: int, columns: list[str]) -> Aside:
         """Facts of rows that are in no run are those of strata: whichever rows of one are read, they are the same."""
@@ -246,12 +246,12 @@ class HistoryReader(StreamReader):
         self, start: int, end: int, columns: Sequence[str], keep: float, by: str | None
     ) -> ArchiveReader | None:
         """The archive that a reduced read goes to: of those that hold the most of it, the one with least to read."""
-        there = [each for each in self._archives if each.first < end and each.end > start and each.runs]
+        there = [archive for archive in self._archives if archive.first < end and archive.end > start and archive.runs]
         if len(there) == 1:
             return there[0]
         return min(
             there,
-            key=lambda each: (max(each.first - start, 0), each.sample_bytes(start, end, columns, keep, by)),
+            key=lambda archive: (max(archive.first - start, 0), archive.sample_bytes(start, end, columns, keep, by)),
             default=None,
         )
 

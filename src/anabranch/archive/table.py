@@ -107,8 +107,8 @@ class RunTable:
             ) from None
         self._refuse_torn_log()
         columns = [actions.column(name).to_pylist() for name in ("path", "size_bytes", "num_records")]
-        found = (parse_run(unquote(path), size, records or 0) for path, size, records in zip(*columns, strict=True))
-        self._runs = in_order(run for run in found if run is not None)
+        parsed = (parse_run(unquote(path), size, records or 0) for path, size, records in zip(*columns, strict=True))
+        self._runs = in_order(run for run in parsed if run is not None)
         self._end = end
         return self._delta
 
@@ -156,7 +156,7 @@ class RunTable:
         table = self._load()
         now = int(time.time() * 1000)
         actions: list[Any] = [RemoveAction(run.path, data_change, now, run.size) for run in remove]
-        actions += [AddAction(each.path, each.size, {}, now, data_change, each.stats) for each in add]
+        actions += [AddAction(file.path, file.size, {}, now, data_change, file.stats) for file in add]
         marks = [Transaction(APPLICATION, end, now)] if end is not None else None
         table.create_write_transaction(
             actions, "append", table.schema(), commit_properties=CommitProperties(app_transactions=marks)
@@ -170,8 +170,8 @@ class RunTable:
         from deltalake import Schema
 
         table = self._load()
-        known = {each.name for each in table.schema().fields}
-        new = [each for each in Schema.from_arrow(schema).fields if each.name not in known]
+        known = {field.name for field in table.schema().fields}
+        new = [field for field in Schema.from_arrow(schema).fields if field.name not in known]
         if new:
             table.alter.add_columns(new)
             self._delta = None

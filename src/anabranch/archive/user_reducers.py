@@ -35,7 +35,7 @@ def reducer_class(path: str) -> type[Reducer]:
         )
     module_name, _, class_name = path.partition(":")
     try:
-        found: Any = importlib.import_module(module_name)
+        target: Any = importlib.import_module(module_name)
     except Exception as problem:
         raise CatalogError(
             "REDUCER_NOT_IMPORTABLE",
@@ -44,14 +44,14 @@ def reducer_class(path: str) -> type[Reducer]:
             hint="put the module on the Python path of this process and of Spark's workers",
         ) from problem
     for part in class_name.split("."):
-        found = getattr(found, part, None)
-    if found is None:
+        target = getattr(target, part, None)
+    if target is None:
         raise CatalogError("REDUCER_NOT_IMPORTABLE", f'module "{module_name}" has no "{class_name}"')
-    if not (isinstance(found, type) and issubclass(found, Reducer)):
+    if not (isinstance(target, type) and issubclass(target, Reducer)):
         raise CatalogError(
             "REDUCER_NOT_IMPORTABLE", f'"{path}" is not a reducer', hint="derive the class from anabranch.Reducer"
         )
-    return found
+    return target
 
 
 def user_reducer(path: str, arguments: Sequence[Any]) -> Reducer:

@@ -146,14 +146,18 @@ class Catalog:
 
     def streams(self) -> list[StreamInfo]:
         """Those whose declaration can be read."""
-        found = (self._declared(directory) for directory in self.root.child("streams").directories())
-        return sorted((info for info in found if isinstance(info, StreamInfo)), key=lambda info: info.name.lower())
+        declarations = (self._declared(directory) for directory in self.root.child("streams").directories())
+        return sorted(
+            (info for info in declarations if isinstance(info, StreamInfo)), key=lambda info: info.name.lower()
+        )
 
     def damaged_streams(self) -> dict[str, StreamError]:
         """Those whose declaration cannot be read, and why."""
         directories = self.root.child("streams").directories()
-        found = ((directory, self._declared(directory)) for directory in directories)
-        return {decoded_name(directory): each for directory, each in found if isinstance(each, StreamError)}
+        declarations = ((directory, self._declared(directory)) for directory in directories)
+        return {
+            decoded_name(directory): problem for directory, problem in declarations if isinstance(problem, StreamError)
+        }
 
     def _declared(self, directory: str) -> StreamInfo | StreamError | None:
         """What is declared of the stream in a directory, or why that cannot be read; None if there is no stream."""
@@ -183,7 +187,7 @@ class Catalog:
         """Give a stream one more column; rows that are there have NULL in it. Only for who may write the stream."""
         _refuse_row_column([column])
         info = self.stream(name)
-        known = {each.lower() for each in info.schema.names}
+        known = {existing.lower() for existing in info.schema.names}
         if column.lower() in known:
             raise CatalogError("COLUMN_EXISTS", f'stream "{info.name}" has a column "{column}" already')
         schema = StreamSchema(info.schema.arrow.append(pa.field(column, arrow_type(sql))), info.schema.time)
@@ -208,19 +212,19 @@ class Catalog:
         return [decoded_name(directory) for directory in self.root.child("queries").directories()]
 
     def query(self, name: str) -> QueryInfo:
-        found = self._query(_directory(name))
-        if found is None:
+        info = self._query(_directory(name))
+        if info is None:
             raise CatalogError(
                 "QUERY_NOT_FOUND",
                 f'query "{name}" does not exist',
                 hint=did_you_mean(name, self.query_names(), "SHOW QUERIES lists them"),
             )
-        return found
+        return info
 
     def queries(self) -> list[QueryInfo]:
         """All of them; one whose declaration cannot be read has no SQL (`QueryInfo.is_damaged`)."""
-        found = (self._query(directory) for directory in self.root.child("queries").directories())
-        return sorted((info for info in found if info is not None), key=lambda info: info.name.lower())
+        infos = (self._query(directory) for directory in self.root.child("queries").directories())
+        return sorted((info for info in infos if info is not None), key=lambda info: info.name.lower())
 
     def _query(self, directory: str) -> QueryInfo | None:
         storage = self.root.child("queries", directory)

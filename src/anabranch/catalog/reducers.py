@@ -51,5 +51,5 @@ def lookup(root: Storage, name: str) -> str:
 
 def registered(root: Storage) -> dict[str, str]:
     """All registered reducers: name, and where the class is."""
-    found = root.read_json(_FILE)
-    return dict(sorted(found.items())) if isinstance(found, dict) else {}
+    classes = root.read_json(_FILE)
+    return dict(sorted(classes.items())) if isinstance(classes, dict) else {}

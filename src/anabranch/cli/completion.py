@@ -26,7 +26,7 @@ _PHRASE = re.compile(r"\b[A-Z]{2,}(?: [A-Z]{2,})*\b(?: =)?")
 
 def _keywords() -> tuple[str, ...]:
     """Names of statements, and what stands in capitals in the syntax of each."""
-    phrases = (phrase for each in STATEMENTS for phrase in (each.name, *_PHRASE.findall(each.syntax)))
+    phrases = (phrase for statement in STATEMENTS for phrase in (statement.name, *_PHRASE.findall(statement.syntax)))
     return tuple(sorted({*phrases, *_SPARK_KEYWORDS}))
 
 

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 def _say(server: DataServer, collection: Collection, security: Security, args: argparse.Namespace) -> None:
     """Where it is, and what it has; on one line of JSON for programs."""
     sets, failures = collection.readable()
-    described = [each.describe() for each in sets]
+    described = [data_set.describe() for data_set in sets]
     if args.json:
         print(json.dumps({"url": server.url, "datasets": described, "failed": sorted(failures)}), flush=True)
         return
@@ -67,13 +67,13 @@ def _say(server: DataServer, collection: Collection, security: Security, args: a
     )
     rows = [
         {
-            "data set": each["dataset"],
-            "rows": each["rows"],
-            "columns": ", ".join(name for name, _ in each["columns"]),
-            "keys": ", ".join(each["keys"]),
-            "time": each["time"] or "-",
+            "data set": data_set["dataset"],
+            "rows": data_set["rows"],
+            "columns": ", ".join(name for name, _ in data_set["columns"]),
+            "keys": ", ".join(data_set["keys"]),
+            "time": data_set["time"] or "-",
         }
-        for each in described
+        for data_set in described
     ]
     names = {
         "data set": pa.string(),

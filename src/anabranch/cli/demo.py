@@ -127,13 +127,13 @@ class Demo:
         checks: list[Check] = list(check(db, self.rate))
         results = [
             {
-                "query": each.name,
-                "what": each.what,
-                "answers": self.queries[each.name].stats()["stream"]["rows"],
-                "latency_p50": percentile(self.watchers[each.name].latencies, 0.5),
-                "latency_p99": percentile(self.watchers[each.name].latencies, 0.99),
+                "query": question.name,
+                "what": question.what,
+                "answers": self.queries[question.name].stats()["stream"]["rows"],
+                "latency_p50": percentile(self.watchers[question.name].latencies, 0.5),
+                "latency_p99": percentile(self.watchers[question.name].latencies, 0.99),
             }
-            for each in self.questions
+            for question in self.questions
         ]
         return {
             "seconds": round(lasted, 1),
@@ -242,11 +242,13 @@ def _print_summary(summary: dict[str, Any], kept: bool) -> None:
         ("all", "", _latency(summary["latency_p50"]), _latency(summary["latency_p99"]), "from append to answer")
     )
     screen.print(rows_table(None, ["query", "answers", "p50", "p99", "what"], rows, len(rows)))
-    equal = all(each["equal"] for each in summary["checked"])
+    equal = all(comparison["equal"] for comparison in summary["checked"])
     verdict = "[green]equal[/]" if equal else "[bold red]NOT EQUAL[/]"
     screen.print(f"\nanswers checked against a recomputation with Arrow over the streams' rows: {verdict}")
-    for each in summary["checked"]:
-        screen.print(f"  {each['query']}: {each['what']}, {'equal' if each['equal'] else 'NOT EQUAL'}")
+    for comparison in summary["checked"]:
+        screen.print(
+            f"  {comparison['query']}: {comparison['what']}, {'equal' if comparison['equal'] else 'NOT EQUAL'}"
+        )
     if kept:
         screen.print(f"\nthe data is in {summary['path']}; try next:")
         screen.print(f"  anabranch sql --db {summary['path']} -c 'SELECT * FROM talkers LIMIT 5'", markup=False)

@@ -21,14 +21,14 @@ def streams_table(streams: Iterable[Entry], width: int = WIDE) -> Table:
     """Rows, speed, newest time, bytes and rejects of each stream."""
     drawn = _table("Streams", width)
     _columns(drawn, "stream", "rows", "rows/s", "newest (UTC)", "bytes", "rejects")
-    for each in streams:
-        rejects = int(each.get("rejects") or 0)
+    for stream in streams:
+        rejects = int(stream.get("rejects") or 0)
         drawn.add_row(
-            Text(str(each["name"])),
-            f"{each.get('rows', 0):,}",
-            _or_dash(each.get("rows_per_second"), count),
-            clock_time(each.get("newest_us")),
-            size(each.get("bytes", 0)),
+            Text(str(stream["name"])),
+            f"{stream.get('rows', 0):,}",
+            _or_dash(stream.get("rows_per_second"), count),
+            clock_time(stream.get("newest_us")),
+            size(stream.get("bytes", 0)),
             Text(f"{rejects:,}", style="yellow" if rejects else ""),
         )
     return drawn
@@ -38,25 +38,25 @@ def queries_table(queries: Iterable[Entry], width: int = WIDE) -> Table:
     """What each query does and what it holds: Stream, Store, Scratch and Throw."""
     drawn = _table("Queries", width)
     names = ["query", "status", "in/s", "Stream", "Store", "Scratch", "Throw", "batch", "behind"]
-    waits = any(each.get("waits_for") for each in queries)
-    latency = any("latency" in each for each in queries)
+    waits = any(query.get("waits_for") for query in queries)
+    latency = any("latency" in query for query in queries)
     _columns(drawn, *names, *(["waits for"] if waits else []), *(["latency"] if latency else []))
-    for each in queries:
-        status = str(each.get("status", "?"))
-        scratch = _part(each, "scratch")
+    for query in queries:
+        status = str(query.get("status", "?"))
+        scratch = _part(query, "scratch")
         cells: list[Text | str] = [
-            Text(str(each["name"])),
+            Text(str(query["name"])),
             Text(status, style=_STATUS.get(status, "")),
-            _or_dash(each.get("rows_per_second"), count),
-            count(_part(each, "stream")["rows"]),
-            count(_part(each, "store")["rows"]),
+            _or_dash(query.get("rows_per_second"), count),
+            count(_part(query, "stream")["rows"]),
+            count(_part(query, "store")["rows"]),
             size(scratch["bytes"]) if width >= WIDE else count(scratch["rows"]),
-            count(_part(each, "throw")["rows"]),
-            _or_dash(each.get("last_batch_ms"), lambda ms: f"{ms:.0f}ms"),
-            count(each.get("behind_rows") or 0),
-            *([Text((each.get("waits_for") or {}).get("stream", ""))] if waits else []),
+            count(_part(query, "throw")["rows"]),
+            _or_dash(query.get("last_batch_ms"), lambda ms: f"{ms:.0f}ms"),
+            count(query.get("behind_rows") or 0),
+            *([Text((query.get("waits_for") or {}).get("stream", ""))] if waits else []),
         ]
-        drawn.add_row(*cells, *([_or_dash(each.get("latency"), lambda s: f"{s:.2f}s")] if latency else []))
+        drawn.add_row(*cells, *([_or_dash(query.get("latency"), lambda s: f"{s:.2f}s")] if latency else []))
     return drawn
 
 

@@ -154,9 +154,9 @@ class Shell:
         from anabranch.sql.statements import STATEMENTS
 
         drawn = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-        for each in STATEMENTS:
-            drawn.add_row(Text(each.syntax, style="bold"))
-            drawn.add_row(Text("    " + each.help))
+        for statement in STATEMENTS:
+            drawn.add_row(Text(statement.syntax, style="bold"))
+            drawn.add_row(Text("    " + statement.help))
         keys = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for key, what in _KEYS:
             keys.add_row(Text(key, style="bold"), Text(what))

@@ -25,10 +25,10 @@ def sources() -> tuple[str, ...]:
 
 def connector_of(info: StreamInfo) -> Connector:
     """The connector that fills a stream."""
-    found = CONNECTORS.get(info.origin)
-    if found is None:
+    connector = CONNECTORS.get(info.origin)
+    if connector is None:
         raise CatalogError(
             "SOURCE_NOT_AVAILABLE",
             f'stream "{info.name}" is filled by "{info.origin}", which this version does not know',
         )
-    return found
+    return connector

@@ -84,19 +84,19 @@ class Access:
     @staticmethod
     def of(settings: Settings, root: Storage) -> Access:
         """What the settings open for the database at `root`; relative directories are inside of it."""
-        directories = [each for each in settings["file_directories"].split(os.pathsep) if each]
+        directories = [directory for directory in settings["file_directories"].split(os.pathsep) if directory]
         if not root.is_local:
-            directories = [each for each in directories if os.path.isabs(each)]
-        hosts = tuple(each.strip() for each in settings["dataspace_hosts"].split(",") if each.strip())
-        for each in hosts:
-            _Pattern.of(each)
-        return Access(tuple(os.path.join(root.path, each) for each in directories), hosts)
+            directories = [directory for directory in directories if os.path.isabs(directory)]
+        hosts = tuple(host.strip() for host in settings["dataspace_hosts"].split(",") if host.strip())
+        for host in hosts:
+            _Pattern.of(host)
+        return Access(tuple(os.path.join(root.path, directory) for directory in directories), hosts)
 
     # -- files -------------------------------------------------------------------------------
 
     def read(self, path: str, what: str) -> bytes:
         """A small file that SQL names; a relative path is looked for in each of the directories."""
-        inside = [real for each in self.directories if (real := _inside(each, path)) is not None]
+        inside = [real for directory in self.directories if (real := _inside(directory, path)) is not None]
         if not inside:
             hint = f"put it in {self.directories[0]}, or list" if self.directories else "list"
             raise SetupError(
@@ -125,30 +125,30 @@ class Access:
         Addresses that mean this machine, its link or its cloud are not reached by a name that leads there, only
         where they are listed themselves.
         """
-        patterns = [each for each in map(_Pattern.of, self.hosts) if each.port in (None, port)]
+        patterns = [pattern for pattern in map(_Pattern.of, self.hosts) if pattern.port in (None, port)]
         name = _plain(host)
         literal = _address(name)
-        listed = any(each.lists_name(name) or (literal and each.lists_address(literal)) for each in patterns)
-        found = _look_up(name, port) if listed else []
-        allowed = [each for each in found if _is_ordinary(each, patterns)]
-        if not listed or len(allowed) < len(found):
+        listed = any(pattern.lists_name(name) or (literal and pattern.lists_address(literal)) for pattern in patterns)
+        addresses = _look_up(name, port) if listed else []
+        allowed = [address for address in addresses if _is_ordinary(address, patterns)]
+        if not listed or len(allowed) < len(addresses):
             raise _not_allowed(host, port)
-        return [f"[{each}]" if each.version == 6 else str(each) for each in allowed]
+        return [f"[{address}]" if address.version == 6 else str(address) for address in allowed]
 
 
 def _is_ordinary(address: IpAddress, patterns: list[_Pattern]) -> bool:
-    if any(each.lists_address(address) for each in patterns):
+    if any(pattern.lists_address(address) for pattern in patterns):
         return True
     if address.is_loopback:
-        return any(each.host == "*" for each in patterns)
+        return any(pattern.host == "*" for pattern in patterns)
     return not (address.is_link_local or address.is_unspecified or address.is_multicast or address in _METADATA)
 
 
 def _look_up(host: str, port: int) -> list[IpAddress]:
     """The addresses of a host, those of version 4 first: most servers listen there."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    addresses = dict.fromkeys(each for info in found if (each := _address(str(info[4][0]))) is not None)
-    return sorted(addresses, key=lambda each: each.version)
+    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = dict.fromkeys(address for info in infos if (address := _address(str(info[4][0]))) is not None)
+    return sorted(addresses, key=lambda address: address.version)
 
 
 def _not_allowed(host: str, port: int) -> AnabranchError:

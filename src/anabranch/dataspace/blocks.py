@@ -88,7 +88,7 @@ class BlockCache:
         rows = ipc.open_file(pa.memory_map(path)).read_all().replace_schema_metadata(None)
         with self._mutex:
             self._kept[name] = _Kept(rows, path, size)
-            while len(self._kept) > 1 and sum(each.size for each in self._kept.values()) > self._most_bytes:
+            while len(self._kept) > 1 and sum(block.size for block in self._kept.values()) > self._most_bytes:
                 _, oldest = self._kept.popitem(last=False)
                 if oldest.size:
                     os.unlink(oldest.path)

@@ -89,10 +89,10 @@ class DataSpaceClient:
     def describe(self, name: str) -> Description:
         """One data set."""
         descriptor = flight.FlightDescriptor.for_path(name)
-        found: dict[str, Any] = self._patiently(
+        description: dict[str, Any] = self._patiently(
             lambda: json.loads(self._flight().get_flight_info(descriptor, self._options()).app_metadata)
         )
-        return found
+        return description
 
     def schema(self, name: str) -> pa.Schema:
         """The columns of a data set."""
@@ -109,10 +109,10 @@ class DataSpaceClient:
 
     def _act(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:
         action = flight.Action(kind, json.dumps(body).encode())
-        found: dict[str, Any] = self._patiently(
+        reply: dict[str, Any] = self._patiently(
             lambda: json.loads(next(iter(self._flight().do_action(action, self._options()))).body.to_pybytes())
         )
-        return found
+        return reply
 
     # -- rows --------------------------------------------------------------------------------
 
@@ -191,12 +191,12 @@ class DataSpaceClient:
             "low": _numbers(lows),
             "high": _numbers(highs),
             "limit": limit,
-            "after": None if after is None else [int(each) for each in after],
+            "after": None if after is None else [int(row) for row in after],
             "below": below,
             "without": None if without is None else {"low": _numbers(without[0]), "high": _numbers(without[1])},
         }
         table, notes = self._ask(name, columns, identity, {"ranges": fields})
-        more = [each for note in notes for each in note["more"]]
+        more = [is_more for note in notes for is_more in note["more"]]
         queries = table.column(QUERY).to_numpy() if table.num_rows else np.empty(0, np.int32)
         bounds = np.searchsorted(queries, np.arange(len(lows) + 1))
         table = table.drop_columns([QUERY])
@@ -242,8 +242,8 @@ class DataSpaceClient:
                 address = self._host
                 if self._access is not None:
                     # One that does not answer is followed by the next when the connection is made again.
-                    found = self._access.addresses(self._host, self._port)
-                    address = found[self._connections % len(found)]
+                    addresses = self._access.addresses(self._host, self._port)
+                    address = addresses[self._connections % len(addresses)]
                     if address != self._host:
                         named["override_hostname"] = self._host
                 url = f"{self._scheme}://{address}:{self._port}"

@@ -93,19 +93,19 @@ class Collection:
 
     def _many(self, folder: str) -> dict[str, Opener]:
         """Each file and subfolder is a data set; the names of two that differ only in their ending keep it."""
-        found: dict[str, Opener] = {}
+        openers: dict[str, Opener] = {}
         names = sorted(name for name in os.listdir(folder) if not name.startswith((".", "_")))
         stems = [_stem(name) for name in names]
         for name, stem in zip(names, stems, strict=True):
             path = os.path.join(folder, name)
             chosen = name if stems.count(stem) > 1 else stem
             if os.path.exists(os.path.join(path, _DATABASE)):
-                found.update({f"{name}.{stream}": opener for stream, opener in _streams(path).items()})
+                openers.update({f"{name}.{stream}": opener for stream, opener in _streams(path).items()})
             elif (alone := self._one(path)) is not None:
-                found[chosen] = alone
+                openers[chosen] = alone
             elif os.path.isdir(path) and _files_in(path):
-                found[name] = self._folder(path)
-        return found
+                openers[name] = self._folder(path)
+        return openers
 
     def _one(self, path: str) -> Opener | None:
         """A single file or Delta table."""
@@ -123,12 +123,12 @@ class Collection:
 def _streams(path: str) -> dict[str, Opener]:
     """The streams of a database, except those whose rows are elsewhere."""
     streams = Storage(path).child("streams")
-    found: dict[str, Opener] = {}
+    openers: dict[str, Opener] = {}
     for directory in streams.directories():
         storage = streams.child(directory)
         if storage.exists(INFO) and has_log(storage):
-            found[StreamInfo.load(storage).name] = _stream_opener(storage)
-    return found
+            openers[StreamInfo.load(storage).name] = _stream_opener(storage)
+    return openers
 
 
 def _stream_opener(storage: Storage) -> Opener:

@@ -40,20 +40,20 @@ def _chosen(columns: Sequence[tuple[str, str]], served: dict[str, str], place: P
     by_lower = {name.lower(): name for name in served}
     chosen: dict[str, str] = {}
     for name, sql in columns:
-        found = by_lower.get(name.lower())
-        if found is None:
+        column = by_lower.get(name.lower())
+        if column is None:
             raise DataError(
                 "COLUMN_NOT_FOUND",
                 f'data set "{place.dataset}" has no column "{name}"',
                 hint=did_you_mean(name, served),
             )
-        if not arrow_type(sql).equals(arrow_type(served[found])):
+        if not arrow_type(sql).equals(arrow_type(served[column])):
             raise DataError(
                 "TYPE_MISMATCH",
-                f'column "{found}" of data set "{place.dataset}" is {served[found]}, {sql} was declared',
+                f'column "{column}" of data set "{place.dataset}" is {served[column]}, {sql} was declared',
                 hint="leave the columns out to take the data set's",
             )
-        chosen[found] = served[found]
+        chosen[column] = served[column]
     return chosen
 
 

@@ -206,17 +206,17 @@ class FileRows:
 
     def extent(self, column: str, start: int, end: int) -> tuple[float, float] | None:
         """From the statistics of files that have them."""
-        found: tuple[float, float] | None = None
+        extent: tuple[float, float] | None = None
         for piece in list(self._pieces):
             low, high = max(start, piece.first), min(end, piece.first + piece.rows)
             if low >= high:
                 continue
             if column in piece.extents and high - low == piece.rows:
-                found = wider(found, piece.extents[column])
+                extent = wider(extent, piece.extents[column])
             else:
                 source: Rows = self
-                found = wider(found, scanned_extent(source, column, low, high))
-        return found
+                extent = wider(extent, scanned_extent(source, column, low, high))
+        return extent
 
 
 def _name_of(piece: _Piece) -> str:
@@ -261,7 +261,7 @@ def _statistics(
     """The extents that a Parquet file says its row groups have, for the key columns it says it of."""
     arrow = metadata.schema.to_arrow_schema()
     places = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
-    found: dict[str, tuple[float, float]] = {}
+    extents: dict[str, tuple[float, float]] = {}
     for column in (f.name for f in schema if is_key_type(f.type) and f.name in places):
         ends = []
         for group in groups:
@@ -274,7 +274,7 @@ def _statistics(
                 table = pa.table({column: pa.array(ends, arrow.field(column).type)})
                 kind = pa.schema([schema.field(column)])
                 numbers = key_matrix(conformed(table, kind, path), (column,))
-                found[column] = (float(numbers.min()), float(numbers.max()))
+                extents[column] = (float(numbers.min()), float(numbers.max()))
             except (pa.ArrowException, DataError, TypeError, ValueError):
                 continue  # a type whose statistics are not values of it: rows are looked at instead
-    return found
+    return extents

@@ -69,8 +69,8 @@ class Measures:
         if at == len(times.bounds):
             return end
         start = max(times.bounds[at - 1] if at else 0, self._rows.first())
-        found = integers(self._rows.read(start, times.bounds[at], [column]).column(0))
-        return min(start + int(np.searchsorted(found, time)), end)
+        block = integers(self._rows.read(start, times.bounds[at], [column]).column(0))
+        return min(start + int(np.searchsorted(block, time)), end)
 
     def _measured(self, column: str, end: int) -> _Times:
         with self._mutex:

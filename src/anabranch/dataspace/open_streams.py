@@ -59,7 +59,7 @@ class OpenStreams:
         turn, most = _Turn(connection), self._most[follows]
         what = "streams that follow" if follows else "streams"
         with self._mutex:
-            each_has = Counter(each.client for each in self._open[follows])
+            each_has = Counter(opened.client for opened in self._open[follows])
             if each_has.total() >= most:
                 raise StreamError(
                     "DATA_SERVER_BUSY", f"the data server has {most} {what} open, as many as it may", hint="try later"

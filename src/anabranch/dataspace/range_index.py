@@ -37,7 +37,7 @@ class _Run(NamedTuple):
 class _Runs(NamedTuple):
     """All runs in order, and the box around each."""
 
-    each: tuple[_Run, ...]
+    in_order: tuple[_Run, ...]
     lows: Corners
     highs: Corners
 
@@ -66,12 +66,12 @@ class RangeIndex:
     @property
     def rows(self) -> int:
         """The number of the next row."""
-        runs = self._runs.each
+        runs = self._runs.in_order
         return runs[-1].first + runs[-1].rows if runs else self._begin
 
     @property
     def nbytes(self) -> int:
-        return sum(run.tree.nbytes for run in self._runs.each)
+        return sum(run.tree.nbytes for run in self._runs.in_order)
 
     def extend(self, keys: NDArray[np.float64]) -> None:
         """Take in the next rows, each with its keys."""
@@ -80,7 +80,7 @@ class RangeIndex:
                 self._add(np.ascontiguousarray(keys[begin : begin + self._largest_run], np.float64))
 
     def _add(self, keys: NDArray[np.float64]) -> None:
-        runs = list(self._runs.each)
+        runs = list(self._runs.in_order)
         first = self.rows
         while runs and runs[-1].rows < 2 * len(keys) and runs[-1].rows + len(keys) <= self._largest_run:
             before = runs.pop()
@@ -126,11 +126,11 @@ class RangeIndex:
         after = np.full(len(lows), -1) if after is None else after
         none = np.full_like(lows, np.inf)
         cut_lows, cut_highs = (none, -none) if without is None else without
-        found: list[list[Rows]] = [[] for _ in lows]
+        parts: list[list[Rows]] = [[] for _ in lows]
         wanted = np.full(len(lows), limit + 1)
         touching = np.asarray(((runs.lows[:, None] <= highs) & (runs.highs[:, None] >= lows)).all(axis=2))
         for at in np.flatnonzero(touching.any(axis=1)):
-            run = runs.each[at]
+            run = runs.in_order[at]
             if run.first >= below:
                 break
             may = touching[at] & (wanted > 0) & (after < run.first + run.rows - 1)
@@ -142,8 +142,8 @@ class RangeIndex:
                 for cube, rows in zip(chosen, _rows_in(run, cubes, after[chosen], below, limit, most), strict=True):
                     rows = rows[: wanted[cube]]
                     wanted[cube] -= len(rows)
-                    found[cube].append(rows)
-        answers = [np.concatenate(each) if each else np.empty(0, np.int64) for each in found]
+                    parts[cube].append(rows)
+        answers = [np.concatenate(part) if part else np.empty(0, np.int64) for part in parts]
         return [(rows[:limit], len(rows) > limit) for rows in answers]
 
 

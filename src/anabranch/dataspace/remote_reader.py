@@ -182,7 +182,7 @@ class RemoteReader:
             self._ahead = None
             self._keep(stretch, coming.result())
             return stretch
-        return next((each for each in reversed(self._kept) if _holds(each, row, wanted)), None)
+        return next((kept for kept in reversed(self._kept) if _holds(kept, row, wanted)), None)
 
     def _keep(self, stretch: _Stretch, table: pa.Table) -> None:
         self._kept[stretch] = (table, table.nbytes)
@@ -265,8 +265,8 @@ class RemoteRanges:
         after: int = -1,
     ) -> tuple[NDArray[np.int64], bool]:
         """The numbers of the first rows inside a cube, ascending, and whether there are more."""
-        found, more = self.query_rows(low, high, limit, [], below, without, after)
-        return found.column(ROW).to_numpy(), more
+        table, more = self.query_rows(low, high, limit, [], below, without, after)
+        return table.column(ROW).to_numpy(), more
 
     def query_rows(
         self,

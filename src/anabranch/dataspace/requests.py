@@ -116,7 +116,7 @@ def _ranges(fields: Any, several: bool, common: dict[str, Any]) -> Ranges:
         _refuse("after is a row number for each range")
     below = _optional_natural(fields.pop("below", None), "below")
     _nothing_else(fields)
-    numbers = np.array([-1 if each == -1 else _natural(each, "after") for each in afters], np.int64)
+    numbers = np.array([-1 if row == -1 else _natural(row, "after") for row in afters], np.int64)
     return Ranges(
         keys=tuple(keys),
         lows=lows,
@@ -206,7 +206,7 @@ def _optional_text(value: Any, what: str) -> str | None:
 def _names(value: Any, what: str) -> list[str] | None:
     if value is None:
         return None
-    if not isinstance(value, list) or len(value) > 4096 or not all(isinstance(each, str) for each in value):
+    if not isinstance(value, list) or len(value) > 4096 or not all(isinstance(name, str) for name in value):
         _refuse(f"{what} must be a list of names")
     if len(set(value)) < len(value):
         _refuse(f"{what} has a name twice")

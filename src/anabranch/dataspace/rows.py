@@ -61,13 +61,13 @@ class Rows(Protocol):
 
 def scanned_extent(rows: Rows, column: str, start: int, end: int) -> tuple[float, float] | None:
     """The extent of a column found by looking at every row."""
-    found: tuple[float, float] | None = None
+    extent: tuple[float, float] | None = None
     for values in rows.values(column, start, end):
         numbers = key_numbers(values)
         numbers = numbers[~np.isnan(numbers)]
         if len(numbers):
-            found = wider(found, (float(numbers.min()), float(numbers.max())))
-    return found
+            extent = wider(extent, (float(numbers.min()), float(numbers.max())))
+    return extent
 
 
 def read_values(rows: Rows, column: str, start: int, end: int) -> Iterator[pa.ChunkedArray]:
@@ -76,11 +76,11 @@ def read_values(rows: Rows, column: str, start: int, end: int) -> Iterator[pa.Ch
         yield rows.read(at, min(at + _SCAN, end), [column]).column(0)
 
 
-def wider(one: tuple[float, float] | None, other: tuple[float, float] | None) -> tuple[float, float] | None:
+def wider(extent: tuple[float, float] | None, other: tuple[float, float] | None) -> tuple[float, float] | None:
     """The extent around two."""
-    if one is None or other is None:
-        return one or other
-    return min(one[0], other[0]), max(one[1], other[1])
+    if extent is None or other is None:
+        return extent or other
+    return min(extent[0], other[0]), max(extent[1], other[1])
 
 
 class Readable(Protocol):

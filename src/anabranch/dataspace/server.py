@@ -121,11 +121,11 @@ class DataServer(flight.FlightServerBase):  # type: ignore[misc]
 
     @answering
     def list_flights(self, context: Any, criteria: bytes) -> Iterator[flight.FlightInfo]:
-        found = []
+        infos = []
         for data_set in self._collection.readable()[0]:
             with contextlib.suppress(AnabranchError):  # one that broke must not keep the others from being found
-                found.append(self._info(data_set))
-        return iter(found)
+                infos.append(self._info(data_set))
+        return iter(infos)
 
     @answering
     def get_flight_info(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
@@ -240,7 +240,7 @@ class DataServer(flight.FlightServerBase):  # type: ignore[misc]
             )
             numbers = np.concatenate([rows for rows, _ in answers])
             queries = np.repeat(np.arange(first, first + len(answers), dtype=np.int32), [len(r) for r, _ in answers])
-            more = [bool(each) for _, each in answers]
+            more = [bool(is_more) for _, is_more in answers]
             metadata = pa.py_buffer(json.dumps({"more": more if asked.several else more[0]}).encode())
             for at in range(0, max(len(numbers), 1), size):
                 rows = numbers[at : at + size]

@@ -240,7 +240,7 @@ def _one_of(operand: Expr, wanted: pa.Array, *, or_null: bool) -> Expr:
     unknown = pa.scalar(None, BOOLEAN)
 
     def kernel(a: Datum) -> Datum:
-        found = pc.is_in(a, value_set=wanted)
-        return pc.if_else(pc.is_null(a), unknown, pc.if_else(found, found, otherwise))
+        is_in = pc.is_in(a, value_set=wanted)
+        return pc.if_else(pc.is_null(a), unknown, pc.if_else(is_in, is_in, otherwise))
 
     return apply(BOOLEAN, kernel, operand)

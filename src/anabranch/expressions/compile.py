@@ -129,13 +129,13 @@ class _Builder:
         if not isinstance(node.this, exp.Identifier):
             raise NotEvaluable(f"{node.sql(dialect='spark')} is not a column")
         wanted = node.name.lower()
-        found = [known for known in self.schema.names if known.lower() == wanted]
+        names = [known for known in self.schema.names if known.lower() == wanted]
         place = node.this.meta
         line, end = place.get("line"), place.get("col")
         column = end - (place["end"] - place["start"]) if end is not None else None
-        if len(found) > 1:
+        if len(names) > 1:
             raise SqlError("COLUMN_AMBIGUOUS", f'column "{node.name}" is there twice', line=line, column=column)
-        if not found:
+        if not names:
             raise SqlError(
                 "COLUMN_NOT_FOUND",
                 f'column "{node.name}" does not exist',
@@ -143,8 +143,8 @@ class _Builder:
                 line=line,
                 column=column,
             )
-        self.read[found[0]] = None
-        return expr.column(found[0], column_type(self.schema.field(found[0]).type))
+        self.read[names[0]] = None
+        return expr.column(names[0], column_type(self.schema.field(names[0]).type))
 
 
 def _check_grouping(node: exp.Expr) -> None:

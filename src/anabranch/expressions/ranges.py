@@ -49,7 +49,7 @@ class _Reading:
 
     def __init__(self, types: Mapping[str, pa.DataType], ranges: Ranges) -> None:
         self._types = types
-        self._ranges = {name.lower(): found for name, found in ranges.items()}
+        self._ranges = {name.lower(): values for name, values in ranges.items()}
         self._rules: dict[type[exp.Expr], _Find] = {
             exp.Paren: lambda node: self.find(node.this),
             exp.Column: self._column,

@@ -24,8 +24,8 @@ def like(node: exp.Like, build: Build) -> Expr:
     pattern = text_of(build(node.expression), "the pattern of LIKE")
     if "\\" in pattern:
         raise NotEvaluable("LIKE with an escaped character is not evaluated here")
-    found = apply(BOOLEAN, lambda a: pc.match_like(a, pattern), require(build(node.this), STRING, "LIKE"))
-    return apply(BOOLEAN, pc.invert, found) if node.args.get("negate") else found
+    matches = apply(BOOLEAN, lambda a: pc.match_like(a, pattern), require(build(node.this), STRING, "LIKE"))
+    return apply(BOOLEAN, pc.invert, matches) if node.args.get("negate") else matches
 
 
 def search(kernel: Callable[..., Datum], word: str) -> Handler:

@@ -92,27 +92,27 @@ def bounded_decimal(whole: int, scale: int) -> pa.DataType:
     return pa.decimal128(min(whole + scale, MAX_PRECISION), min(scale, MAX_PRECISION - whole))
 
 
-def widest(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+def widest(first: pa.DataType, second: pa.DataType) -> pa.DataType:
     """The type in which Spark compares and unites values of two types, text aside; raises NotEvaluable for none.
 
     >>> widest(pa.int64(), pa.float32()), widest(pa.decimal128(12, 3), pa.decimal128(38, 2))
     (DataType(float), Decimal128Type(decimal128(38, 2)))
     """
-    if one.equals(other) and not pa.types.is_null(one):
-        return one
-    for this, that in ((one, other), (other, one)):
+    if first.equals(second) and not pa.types.is_null(first):
+        return first
+    for this, that in ((first, second), (second, first)):
         if pa.types.is_null(this) and not pa.types.is_null(that):
             return that
         if this.equals(DATE) and that.equals(TIME_TYPE):
             return that
         if is_decimal(this) and is_floating(that):
             return DOUBLE
-    if one in WIDENING and other in WIDENING:
-        return max(one, other, key=WIDENING.index)
-    if all(is_decimal(each) or each in DIGITS for each in (one, other)):
-        (whole, scale), (more_whole, more_scale) = _digits(one), _digits(other)
+    if first in WIDENING and second in WIDENING:
+        return max(first, second, key=WIDENING.index)
+    if all(is_decimal(type_) or type_ in DIGITS for type_ in (first, second)):
+        (whole, scale), (more_whole, more_scale) = _digits(first), _digits(second)
         return bounded_decimal(max(whole, more_whole), max(scale, more_scale))
-    raise NotEvaluable(f"{name(one)} and {name(other)} have no common type")
+    raise NotEvaluable(f"{name(first)} and {name(second)} have no common type")
 
 
 def _digits(type: pa.DataType) -> tuple[int, int]:

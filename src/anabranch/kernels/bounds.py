@@ -47,7 +47,7 @@ def pairs_in_ranges(state, low, high, rows, out_probes, out_rows):  # type: igno
     the output is full; gives the number of pairs.
     """
     probe, cursor, hint = state[0], state[1], state[2]
-    room, found, size = len(out_rows), 0, len(rows)
+    room, pairs, size = len(out_rows), 0, len(rows)
     while probe < len(low):
         least, most = low[probe], high[probe]
         if cursor < -1:
@@ -57,17 +57,17 @@ def pairs_in_ranges(state, low, high, rows, out_probes, out_rows):  # type: igno
                 hint -= 1
             cursor = hint - 1
         while cursor >= 0 and rows[cursor] >= least:
-            if found == room:
+            if pairs == room:
                 state[0], state[1], state[2] = probe, cursor, hint
-                return found
-            out_probes[found] = probe
-            out_rows[found] = rows[cursor]
-            found += 1
+                return pairs
+            out_probes[pairs] = probe
+            out_rows[pairs] = rows[cursor]
+            pairs += 1
             cursor -= 1
         cursor = -2
         probe += 1
     state[0], state[1], state[2] = probe, cursor, hint
-    return found
+    return pairs
 
 
 @compiled
@@ -81,7 +81,7 @@ def pairs_in_blocks(  # type: ignore[no-untyped-def]
     is full; gives the number of pairs.
     """
     probe, block, place = state[0], state[1], state[2]
-    room, found, blocks = len(out_rows), 0, len(first_rows)
+    room, pairs, blocks = len(out_rows), 0, len(first_rows)
     while probe < len(low):
         if block < 0:
             left, right = 0, blocks
@@ -106,12 +106,12 @@ def pairs_in_blocks(  # type: ignore[no-untyped-def]
             while place < end and values[place] <= most_value[probe]:
                 row = rows[place]
                 if low[probe] <= row < high[probe]:
-                    if found == room:
+                    if pairs == room:
                         state[0], state[1], state[2] = probe, block, place
-                        return found
-                    out_probes[found] = probe
-                    out_rows[found] = row
-                    found += 1
+                        return pairs
+                    out_probes[pairs] = probe
+                    out_rows[pairs] = row
+                    pairs += 1
                 place += 1
             if first_rows[block] <= low[probe]:
                 break
@@ -120,7 +120,7 @@ def pairs_in_blocks(  # type: ignore[no-untyped-def]
         block = -1
         probe += 1
     state[0], state[1], state[2] = probe, block, place
-    return found
+    return pairs
 
 
 @compiled

@@ -12,9 +12,15 @@ lies in: cells side by side are never in one bucket, so a probe of several cells
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from anabranch.kernels.compiled import compiled
+from anabranch.kernels.values import frozen
+
+Ints = NDArray[np.int64]
 
 TOP, PROBE, CURSOR, NEXT, CROWDED, OLDEST, AHEAD = range(7)
 """Places in the state of a join: entries made so far, the probe it is at, the entry of its chain, the next row,
@@ -29,6 +35,51 @@ KEY, ROW, BACK = range(3)
 _FIBONACCI = 0x9E3779B97F4A7C15
 
 
+class Chains(NamedTuple):
+    """A table: the newest entry of each bucket, the ring of entries, and the state of a join."""
+
+    heads: NDArray[np.int32]
+    entries: Ints
+    shift: int
+    """By how many bits a hash is shifted to be a bucket."""
+    state: Ints
+
+
+class ChainEntries(NamedTuple):
+    """Rows to be entered, in the order of their numbers."""
+
+    buckets: Ints
+    keys: Ints
+    rows: Ints
+
+    @staticmethod
+    def by_key(keys: Ints, rows: Ints) -> ChainEntries:
+        return ChainEntries(keys, keys, rows)
+
+
+class Probes(NamedTuple):
+    """What is looked up: keys from `least` to `most` in a bucket, of rows low ≤ row < high.
+
+    No later probe asks for rows before `needed`.
+    """
+
+    buckets: Ints
+    least: Ints
+    most: Ints
+    low: Ints
+    high: Ints
+    needed: Ints
+
+    @staticmethod
+    def of(buckets: Ints, least: Ints, most: Ints, low: Ints, high: Ints) -> Probes:
+        needed = np.minimum.accumulate(low[::-1])[::-1]
+        return Probes(buckets, least, most, low, high, frozen(np.ascontiguousarray(needed)))
+
+    @staticmethod
+    def by_key(keys: Ints, low: Ints, high: Ints) -> Probes:
+        return Probes.of(keys, keys, keys, low, high)
+
+
 @compiled
 def _bucket(key, shift):  # type: ignore[no-untyped-def]
     return np.int64((np.uint64(key) * np.uint64(_FIBONACCI)) >> np.uint64(shift))
@@ -39,15 +90,17 @@ def _oldest(entries, known, top, needed):  # type: ignore[no-untyped-def]
     """The oldest entry of a row from `needed` on, near the one that is known."""
     mask = len(entries) - 1
     first = max(top - mask - 1, 0)
-    found = max(known, first)
-    while found > first and entries[(found - 1) & mask, ROW] >= needed:
-        found -= 1
-    return found
+    oldest = max(known, first)
+    while oldest > first and entries[(oldest - 1) & mask, ROW] >= needed:
+        oldest -= 1
+    return oldest
 
 
 @compiled
-def chain(heads, entries, shift, state, new_buckets, new_keys, new_rows, low, high):  # type: ignore[no-untyped-def]
+def chain(chains, new, low, high):  # type: ignore[no-untyped-def]
     """Enter the rows at places low ≤ i < high of the new ones."""
+    heads, entries, shift, state = chains
+    new_buckets, new_keys, new_rows = new
     mask = len(entries) - 1
     top = state[TOP]
     for i in range(low, high):
@@ -62,10 +115,7 @@ def chain(heads, entries, shift, state, new_buckets, new_keys, new_rows, low, hi
 
 
 @compiled
-def join_chains(  # type: ignore[no-untyped-def]
-    heads, entries, shift, state, new_buckets, new_keys, new_rows,
-    buckets, least, most, low, high, needed, out_probes, out_rows,
-):  # fmt: skip
+def join_chains(chains, new, probes, out_probes, out_rows):  # type: ignore[no-untyped-def]
     """Pairs of a probe and an entered row, least[p] ≤ key ≤ most[p] and low[p] ≤ row < high[p]; oldest rows first.
 
     Probes come in an order in which `high` hardly goes back: rows are entered just before the first
@@ -73,9 +123,12 @@ def join_chains(  # type: ignore[no-untyped-def]
     from `state` and stops when the output is full, or the ring; gives the number of pairs. Once the
     state's PROBE is the number of probes, it is done.
     """
+    heads, entries, shift, state = chains
+    new_buckets, new_keys, new_rows = new
+    buckets, least, most, low, high, needed = probes
     mask = len(entries) - 1
     top, probe, cursor, at = state[TOP], state[PROBE], state[CURSOR], state[NEXT]
-    room, found, more, count = len(out_rows), 0, len(new_rows), len(buckets)
+    room, pairs, more, count = len(out_rows), 0, len(new_rows), len(buckets)
     oldest, ahead = _oldest(entries, state[OLDEST], top, needed[min(probe, count - 1)]), state[AHEAD]
     while probe < count:
         first, last = low[probe], high[probe]
@@ -90,7 +143,7 @@ def join_chains(  # type: ignore[no-untyped-def]
             if top > mask and entries[slot, ROW] >= needed[probe]:
                 state[TOP], state[PROBE], state[CURSOR], state[NEXT], state[CROWDED] = top, probe, cursor, at, 1
                 state[OLDEST], state[AHEAD] = oldest, ahead
-                return found
+                return pairs
             bucket = _bucket(new_buckets[at], shift)
             behind = top - heads[bucket]
             entries[slot, KEY], entries[slot, ROW] = new_keys[at], new_rows[at]
@@ -101,25 +154,25 @@ def join_chains(  # type: ignore[no-untyped-def]
         smallest, largest = least[probe], most[probe]
         if cursor < 0:
             cursor = heads[_bucket(buckets[probe], shift)]
-        begin = found
+        begin = pairs
         while cursor >= oldest:
             slot = cursor & mask
             row = entries[slot, ROW]
             if row < first:
                 break
             if row < last and smallest <= entries[slot, KEY] <= largest:
-                if found == room:
+                if pairs == room:
                     state[TOP], state[PROBE], state[CURSOR], state[NEXT] = top, probe, cursor, at
                     state[OLDEST], state[AHEAD] = oldest, ahead
-                    return found
-                out_probes[found] = probe
-                out_rows[found] = row
-                found += 1
+                    return pairs
+                out_probes[pairs] = probe
+                out_rows[pairs] = row
+                pairs += 1
             behind = entries[slot, BACK]
             if behind == 0:
                 break
             cursor -= behind
-        end = found - 1
+        end = pairs - 1
         while begin < end:
             out_rows[begin], out_rows[end] = out_rows[end], out_rows[begin]
             begin += 1
@@ -128,15 +181,15 @@ def join_chains(  # type: ignore[no-untyped-def]
         probe += 1
     state[TOP], state[PROBE], state[CURSOR], state[NEXT] = top, probe, cursor, at
     state[OLDEST], state[AHEAD] = oldest, ahead
-    return found
+    return pairs
 
 
 @compiled
-def count_chains(  # type: ignore[no-untyped-def]
-    heads, entries, shift, state, new_buckets, new_keys, new_rows,
-    buckets, least, most, low, high, needed, counts,
-):  # fmt: skip
+def count_chains(chains, new, probes, counts):  # type: ignore[no-untyped-def]
     """As `join_chains`, but only how many rows each probe meets."""
+    heads, entries, shift, state = chains
+    new_buckets, new_keys, new_rows = new
+    buckets, least, most, low, high, needed = probes
     mask = len(entries) - 1
     top, at, more, count = state[TOP], state[NEXT], len(new_rows), len(buckets)
     oldest, ahead = _oldest(entries, state[OLDEST], top, needed[min(state[PROBE], count - 1)]), state[AHEAD]
@@ -162,18 +215,18 @@ def count_chains(  # type: ignore[no-untyped-def]
             top += 1
             at += 1
         cursor = heads[_bucket(buckets[probe], shift)]
-        found = 0
+        matches = 0
         while cursor >= oldest:
             slot = cursor & mask
             row = entries[slot, ROW]
             if row < first:
                 break
             if row < last and least[probe] <= entries[slot, KEY] <= most[probe]:
-                found += 1
+                matches += 1
             behind = entries[slot, BACK]
             if behind == 0:
                 break
             cursor -= behind
-        counts[probe] = found
+        counts[probe] = matches
     state[TOP], state[PROBE], state[NEXT] = top, count, at
     state[OLDEST], state[AHEAD] = oldest, ahead

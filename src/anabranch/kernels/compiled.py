@@ -31,8 +31,8 @@ class _Kernel:
     def _helpers(self) -> dict[str, _Kernel]:
         """The kernels this one calls, by the names it knows them by."""
         names = self.function.__globals__
-        found = ((name, getattr(names.get(name), "kernel", None)) for name in self.function.__code__.co_names)
-        return {name: kernel for name, kernel in found if kernel is not None}
+        called = ((name, getattr(names.get(name), "kernel", None)) for name in self.function.__code__.co_names)
+        return {name: kernel for name, kernel in called if kernel is not None}
 
     def _files(self) -> set[str]:
         """The files of this kernel and of all it calls."""

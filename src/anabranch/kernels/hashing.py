@@ -29,23 +29,23 @@ def hashes(column: Column) -> Hashes:
     if has_order_number(column.type):
         if pa.types.is_floating(column.type):
             column = pc.add(column, pa.scalar(0.0, column.type))  # -0.0 becomes 0.0
-        found: Hashes = _mixed(order_numbers(column, 0))
+        hashed: Hashes = _mixed(order_numbers(column, 0))
     else:
         array = one_array(column)
         if not (pa.types.is_string(array.type) or pa.types.is_binary(array.type)):
             array = array.cast(pa.string())
-        found = _of_text(*_buffers(array))
+        hashed = _of_text(*_buffers(array))
     if column.null_count:
-        found[~valid(column)] = _NULL
-    return found
+        hashed[~valid(column)] = _NULL
+    return hashed
 
 
 def hashes_of_rows(columns: Sequence[Column], length: int) -> Hashes:
     """A hash of each row of several columns."""
-    found = np.zeros(length, np.uint64)
+    hashed = np.zeros(length, np.uint64)
     for column in columns:
-        found = _mixed(frozen((found * np.uint64(31) + hashes(column)).view(np.int64)))
-    return found
+        hashed = _mixed(frozen((hashed * np.uint64(31) + hashes(column)).view(np.int64)))
+    return hashed
 
 
 def _buffers(array: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:

@@ -7,7 +7,10 @@ in the windows, in the order of the first.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from anabranch.kernels.compiled import compiled
 from anabranch.kernels.exact import (
@@ -21,6 +24,14 @@ from anabranch.kernels.exact import (
     width,
 )
 from anabranch.kernels.nearly_sorted import sort_fully
+
+
+class Window(NamedTuple):
+    """Records in order: their places among keys, of which the first `size` are of the window."""
+
+    keys: NDArray[Any]
+    places: NDArray[np.int64]
+    size: int
 
 
 @compiled
@@ -52,18 +63,19 @@ def distances(keys_a, a, keys_b, b, tolerance):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def most_selective(keys, window, count, tolerance):  # type: ignore[no-untyped-def]
+def most_selective(window, tolerance):  # type: ignore[no-untyped-def]
     """The key whose tolerance is the smallest part of what the window spans: partners are searched by it."""
+    keys, places, count = window
     best, least = 0, np.inf
     if count == 0:
         return best
     for k in range(len(tolerance)):
-        low = high = window[0]
+        low = high = places[0]
         for i in range(1, count):
-            if is_below(keys, k, window[i], keys, k, low):
-                low = window[i]
-            if is_below(keys, k, high, keys, k, window[i]):
-                high = window[i]
+            if is_below(keys, k, places[i], keys, k, low):
+                low = places[i]
+            if is_below(keys, k, high, keys, k, places[i]):
+                high = places[i]
         span = apart(keys, k, high, keys, k, low, tolerance, k)
         part = width(tolerance, k) / span if span > 0 else np.inf
         if part < least:
@@ -72,13 +84,14 @@ def most_selective(keys, window, count, tolerance):  # type: ignore[no-untyped-d
 
 
 @compiled
-def ordered_by(keys, window, count, key):  # type: ignore[no-untyped-def]
+def ordered_by(window, key):  # type: ignore[no-untyped-def]
     """Positions of the window in the order of one key, and that key."""
+    keys, places, count = window
     order = np.empty(count, np.int64)
     values, unordered = np.empty_like(keys[:1, :count]), np.empty_like(keys[:1, :count])
     for i in range(count):
         order[i] = i
-        unordered[0, i] = keys[key, window[i]]
+        unordered[0, i] = keys[key, places[i]]
     if key != 0:
         sort_fully(unordered, order, count)
     for i in range(count):
@@ -100,52 +113,57 @@ def first_near(values, count, keys, key, at, tolerance):  # type: ignore[no-unty
 
 
 @compiled
-def match_first_by_cursors(keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance, out_a, out_b):  # type: ignore[no-untyped-def]
+def match_first_by_cursors(a, b, tolerance, out_a, out_b):  # type: ignore[no-untyped-def]
     """Two cursors go through windows with one key (M. Mazzucco et al., 2002, §4.1).
 
     Gives the number of pairs, and whether the first cursor came to its end.
     """
-    i, j, found = 0, 0, 0
+    keys_a, window_a, count_a = a
+    keys_b, window_b, count_b = b
+    i, j, pairs = 0, 0, 0
     while i < count_a and j < count_b:
-        a, b = window_a[i], window_b[j]
-        if not is_near(keys_a, 0, a, keys_b, 0, b, tolerance, 0):
-            if is_below(keys_a, 0, a, keys_b, 0, b):
+        left, right = window_a[i], window_b[j]
+        if not is_near(keys_a, 0, left, keys_b, 0, right, tolerance, 0):
+            if is_below(keys_a, 0, left, keys_b, 0, right):
                 i += 1
             else:
                 j += 1
             continue
-        out_a[found], out_b[found] = i, j
-        found += 1
+        out_a[pairs], out_b[pairs] = i, j
+        pairs += 1
         i += 1
-        while i < count_a and is_near(keys_a, 0, window_a[i], keys_a, 0, a, tolerance, 0):
+        while i < count_a and is_near(keys_a, 0, window_a[i], keys_a, 0, left, tolerance, 0):
             i += 1
         j += 1
-        while j < count_b and is_near(keys_b, 0, window_b[j], keys_b, 0, b, tolerance, 0):
+        while j < count_b and is_near(keys_b, 0, window_b[j], keys_b, 0, right, tolerance, 0):
             j += 1
-    return found, i == count_a
+    return pairs, i == count_a
 
 
 @compiled
-def pass_over(keys, window, count, order, values, key, at, tolerance, passed):  # type: ignore[no-untyped-def]
+def pass_over(window, order, values, key, at, tolerance, passed):  # type: ignore[no-untyped-def]
     """Mark the records of a window that agree with one of its own."""
-    i = first_near(values, count, keys, key, window[at], tolerance)
-    while i < count and is_near(values, 0, i, keys, key, window[at], tolerance, key):
-        if agree(keys, window[order[i]], keys, window[at], tolerance):
+    keys, places, count = window
+    i = first_near(values, count, keys, key, places[at], tolerance)
+    while i < count and is_near(values, 0, i, keys, key, places[at], tolerance, key):
+        if agree(keys, places[order[i]], keys, places[at], tolerance):
             passed[order[i]] = True
         i += 1
 
 
 @compiled
-def match_first(keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance, out_a, out_b):  # type: ignore[no-untyped-def]
+def match_first(a, b, tolerance, out_a, out_b):  # type: ignore[no-untyped-def]
     """What the cursors do, for any number of keys: a record merges with the first that agrees.
 
     Records that agree with one of their own window that has merged are passed over, as the cursors do.
     """
-    key = most_selective(keys_b, window_b, count_b, tolerance)
-    order_a, values_a = ordered_by(keys_a, window_a, count_a, key)
-    order_b, values_b = ordered_by(keys_b, window_b, count_b, key)
+    keys_a, window_a, count_a = a
+    keys_b, window_b, count_b = b
+    key = most_selective(b, tolerance)
+    order_a, values_a = ordered_by(a, key)
+    order_b, values_b = ordered_by(b, key)
     passed_a, passed_b = np.zeros(count_a, np.bool_), np.zeros(count_b, np.bool_)
-    found = 0
+    pairs = 0
     for i in range(count_a):
         if passed_a[i]:
             continue
@@ -159,16 +177,17 @@ def match_first(keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance,
                     break
             j += 1
         if partner < count_b:
-            out_a[found], out_b[found] = i, partner
-            found += 1
-            pass_over(keys_a, window_a, count_a, order_a, values_a, key, i, tolerance, passed_a)
-            pass_over(keys_b, window_b, count_b, order_b, values_b, key, partner, tolerance, passed_b)
-    return found
+            out_a[pairs], out_b[pairs] = i, partner
+            pairs += 1
+            pass_over(a, order_a, values_a, key, i, tolerance, passed_a)
+            pass_over(b, order_b, values_b, key, partner, tolerance, passed_b)
+    return pairs
 
 
 @compiled
-def nearest_free(keys_a, a, keys_b, window_b, rows_b, count_b, order_b, values_b, key, tolerance, taken, passed):  # type: ignore[no-untyped-def]
+def nearest_free(keys_a, a, window, rows_b, order_b, values_b, key, tolerance, taken, passed):  # type: ignore[no-untyped-def]
     """The nearest record that agrees and is neither taken nor passed over, and how far it is; -1 if there is none."""
+    keys_b, window_b, count_b = window
     best, least = -1, comparable(np.inf, keys_a, a, keys_a, a, tolerance)
     j = first_near(values_b, count_b, keys_a, key, a, tolerance)
     while j < count_b and is_near(values_b, 0, j, keys_a, key, a, tolerance, key):
@@ -194,10 +213,10 @@ def may_come_nearer(keys, at, others, reach, tolerance, far):  # type: ignore[no
 
 
 @compiled
-def merge_undisputed(  # type: ignore[no-untyped-def]
-    keys_a, window_a, count_a, keys_b, window_b, count_b, tolerances, more, last_a, last_b, merged, taken
-):
+def merge_undisputed(a, b, tolerances, more, last_a, last_b, merged, taken):  # type: ignore[no-untyped-def]
     """Merge records with one key, a double, that agree with each other and with nobody else: most of them, mostly."""
+    keys_a, window_a, count_a = a
+    keys_b, window_b, count_b = b
     tolerance, reach_a, reach_b = tolerances[0], keys_a[0, last_a], keys_b[0, last_b]
     j = 0
     for i in range(count_a):
@@ -225,10 +244,7 @@ def merge_undisputed(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def match_nearest(  # type: ignore[no-untyped-def]
-    keys_a, rows_a, window_a, count_a, keys_b, rows_b, window_b, count_b, tolerance, more, last_a, last_b,
-    out_a, out_b,
-):  # fmt: skip
+def match_nearest(a, rows_a, b, rows_b, tolerance, more, last_a, last_b, out_a, out_b):  # type: ignore[no-untyped-def]
     """The closest pair merges first, then the closest of the rest; ties go to those that came first.
 
     If `more` may come, with first keys from those of `last_a` and `last_b` on, a pair has to wait while one of them
@@ -236,28 +252,26 @@ def match_nearest(  # type: ignore[no-untyped-def]
     the other: both of a pair that is in doubt are in doubt for whatever is further away. A heap holds the nearest free
     partner of each record; if another has taken it meanwhile, the next nearest is searched.
     """
+    keys_a, window_a, count_a = a
+    keys_b, window_b, count_b = b
     if count_a == 0 or count_b == 0:
         return 0
-    key = most_selective(keys_b, window_b, count_b, tolerance)
-    order_b, values_b = ordered_by(keys_b, window_b, count_b, key)
+    key = most_selective(b, tolerance)
+    order_b, values_b = ordered_by(b, key)
     taken, doubtful_b, nobody = np.zeros(count_b, np.bool_), np.zeros(count_b, np.bool_), np.zeros(count_b, np.bool_)
     doubtful_a = np.zeros(count_a, np.bool_)
     partner = np.full(count_a, -1, np.int64)
     far = room_for_distances(keys_a, count_a)
     heap = np.empty(count_a, np.int64)
     merged = np.full(count_a, -1, np.int64)
-    if keys_a.ndim == 2:  # noqa: SIM102  (only alone is it decided when machine code is made)
+    if tolerance.ndim == 1:  # noqa: SIM102  (doubles: only alone is it decided when machine code is made)
         if len(tolerance) == 1:
-            merge_undisputed(
-                keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance, more, last_a, last_b, merged, taken
-            )
+            merge_undisputed(a, b, tolerance, more, last_a, last_b, merged, taken)
     size = 0
     for i in range(count_a):
         if merged[i] >= 0:
             continue
-        best, least = nearest_free(
-            keys_a, window_a[i], keys_b, window_b, rows_b, count_b, order_b, values_b, key, tolerance, taken, nobody
-        )
+        best, least = nearest_free(keys_a, window_a[i], b, rows_b, order_b, values_b, key, tolerance, taken, nobody)
         if best >= 0:
             partner[i] = best
             put_distance(far, i, least)
@@ -283,32 +297,27 @@ def match_nearest(  # type: ignore[no-untyped-def]
         # One that is in doubt goes on, too: it casts doubt on all it might have.
         passed = doubtful_b if doubtful_a[i] else nobody
         partner[i], least = nearest_free(
-            keys_a, window_a[i], keys_b, window_b, rows_b, count_b, order_b, values_b, key, tolerance, taken, passed
+            keys_a, window_a[i], b, rows_b, order_b, values_b, key, tolerance, taken, passed
         )
         put_distance(far, i, least)
         if partner[i] < 0:
             size -= 1
             heap[0] = heap[size]
         sink(heap, size, far, rows_a, window_a)
-    found = 0
+    pairs = 0
     for i in range(count_a):
         if merged[i] >= 0:
-            out_a[found], out_b[found] = i, merged[i]
-            found += 1
-    return found
+            out_a[pairs], out_b[pairs] = i, merged[i]
+            pairs += 1
+    return pairs
 
 
 @compiled
-def match_leaving(  # type: ignore[no-untyped-def]
-    keys_a, rows_a, window_a, count_a, leaving_a, keys_b, rows_b, window_b, count_b, leaving_b, tolerance, out_a, out_b
-):
+def match_leaving(a, rows_a, leaving_a, b, rows_b, leaving_b, tolerance, out_a, out_b):  # type: ignore[no-untyped-def]
     """Of the closest pairs of all there are now, those of which one record has to leave (by position)."""
-    found = match_nearest(
-        keys_a, rows_a, window_a, count_a, keys_b, rows_b, window_b, count_b, tolerance, False,
-        0, 0, out_a, out_b,
-    )  # fmt: skip
+    pairs = match_nearest(a, rows_a, b, rows_b, tolerance, False, 0, 0, out_a, out_b)
     kept = 0
-    for i in range(found):
+    for i in range(pairs):
         if leaving_a[out_a[i]] or leaving_b[out_b[i]]:
             out_a[kept], out_b[kept] = out_a[i], out_b[i]
             kept += 1
@@ -317,8 +326,8 @@ def match_leaving(  # type: ignore[no-untyped-def]
 
 @compiled
 def is_closer(i, j, far, rows_a, window_a):  # type: ignore[no-untyped-def]
-    one, other = distance_at(far, i), distance_at(far, j)
-    return one < other or (one == other and rows_a[window_a[i]] < rows_a[window_a[j]])
+    distance_i, distance_j = distance_at(far, i), distance_at(far, j)
+    return distance_i < distance_j or (distance_i == distance_j and rows_a[window_a[i]] < rows_a[window_a[j]])
 
 
 @compiled
@@ -357,16 +366,18 @@ def put_in_order(numbers, begin, end):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def match_all(keys_a, window_a, count_a, old_a, keys_b, window_b, count_b, old_b, tolerance):  # type: ignore[no-untyped-def]
+def match_all(a, old_a, b, old_b, tolerance):  # type: ignore[no-untyped-def]
     """All pairs that agree and are not both old: places below `old_a` and `old_b` have met before."""
+    keys_a, window_a, count_a = a
+    keys_b, window_b, count_b = b
     fresh_b = np.empty(count_b, np.int64)
     fresh = 0
     for j in range(count_b):
         if window_b[j] >= old_b:
             fresh_b[fresh] = j
             fresh += 1
-    key = most_selective(keys_b, window_b, count_b, tolerance)
-    order_b, values_b = ordered_by(keys_b, window_b, count_b, key)
+    key = most_selective(b, tolerance)
+    order_b, values_b = ordered_by(b, key)
     order_f, values_f = np.empty(fresh, np.int64), np.empty_like(values_b[:, :fresh])
     n = 0
     for j in range(count_b):
@@ -374,27 +385,27 @@ def match_all(keys_a, window_a, count_a, old_a, keys_b, window_b, count_b, old_b
             order_f[n], values_f[0, n] = order_b[j], values_b[0, j]
             n += 1
     out_a, out_b = np.empty(1024, np.int64), np.empty(1024, np.int64)
-    found = 0
+    pairs = 0
     for i in range(count_a):
         is_new = window_a[i] >= old_a
         order = order_b if is_new else order_f
         values = values_b if is_new else values_f
         size = len(order)
-        begin = found
+        begin = pairs
         j = first_near(values, size, keys_a, key, window_a[i], tolerance)
         while j < size and is_near(values, 0, j, keys_a, key, window_a[i], tolerance, key):
             if agree(keys_a, window_a[i], keys_b, window_b[order[j]], tolerance):
-                if found == len(out_a):
-                    more_a, more_b = np.empty(2 * found, np.int64), np.empty(2 * found, np.int64)
-                    for n in range(found):
+                if pairs == len(out_a):
+                    more_a, more_b = np.empty(2 * pairs, np.int64), np.empty(2 * pairs, np.int64)
+                    for n in range(pairs):
                         more_a[n], more_b[n] = out_a[n], out_b[n]
                     out_a, out_b = more_a, more_b
-                out_a[found], out_b[found] = i, order[j]
-                found += 1
+                out_a[pairs], out_b[pairs] = i, order[j]
+                pairs += 1
             j += 1
         if key != 0:
-            put_in_order(out_b, begin, found)
-    return out_a[:found], out_b[:found]
+            put_in_order(out_b, begin, pairs)
+    return out_a[:pairs], out_b[:pairs]
 
 
 @compiled

@@ -12,10 +12,20 @@ room there is in its window; nothing leaves for that.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from anabranch.kernels.compiled import compiled
-from anabranch.kernels.matching import match_all, match_first, match_first_by_cursors, match_leaving, match_nearest
+from anabranch.kernels.matching import (
+    Window,
+    match_all,
+    match_first,
+    match_first_by_cursors,
+    match_leaving,
+    match_nearest,
+)
 from anabranch.kernels.nearly_sorted import merge_sorted, split_nearly_sorted
 
 FIRST, NEAREST, ALL = 0, 1, 2
@@ -33,6 +43,76 @@ SIZE, STEP, COUNTED, BROKEN, ROUNDS, MERGED, DROPPED_A, DROPPED_B, LAST_MERGED, 
 """The numbers kept of each group: its window and step now, how many rounds Δ is about, whether the promise is
 broken, totals, what the last round did, the time of the last round, and how often it has adapted."""
 CONTROLS = 12
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+class Side(NamedTuple):
+    """The records of one of the streams, group after group."""
+
+    bounds: Ints
+    """Where each group begins, and where the last one ends."""
+    in_window: Ints
+    """How many records of each group are in its window."""
+    keys: NDArray[Any]
+    usable: Flags
+    times: Ints
+    own: Ints
+    rows: Ints
+    met: Flags
+
+
+class Waiting(NamedTuple):
+    """What of a side says when its next round is due."""
+
+    bounds: Ints
+    in_window: Ints
+    times: Ints
+    own: Ints
+
+
+class Unread(NamedTuple):
+    """What a round may take in of a group of one of the streams: the records low ≤ n < high."""
+
+    times: Ints
+    own: Ints
+    rows: Ints
+    low: int
+    high: int
+    need: int
+    """How many a round is for that is not due."""
+    room: int
+    """How many there is room for in the window before others have to leave it."""
+
+
+class Known(NamedTuple):
+    """Up to which time rounds are known; by rows, also up to which time it is what came of each stream (`sure`)."""
+
+    time: int
+    sure: int
+    by_rows: bool = False
+    ahead: int = 0
+    """By how much the rows of the left side have larger numbers than those of the right that they belong to."""
+
+    @staticmethod
+    def until(time: int) -> Known:
+        return Known(time, time)
+
+
+class Terms(NamedTuple):
+    """How two streams are merged."""
+
+    tolerance: NDArray[Any]
+    policy: int
+    every: int
+    wait: int
+    wants_a: bool
+    """Whether records of the first stream are answers, too, if they leave without a partner."""
+    wants_b: bool
+    delta: float
+    largest: int
+    smallest_step: int
 
 
 @compiled
@@ -61,10 +141,7 @@ def first_waiting(times, own, low, end, high, room, by_rows):  # type: ignore[no
 
 
 @compiled
-def next_round(  # type: ignore[no-untyped-def]
-    times_a, own_a, rows_a, low_a, high_a, need_a, room_a, times_b, own_b, rows_b, low_b, high_b, need_b, room_b,
-    every, known, sure, by_rows, ahead, last, expires,
-):  # fmt: skip
+def next_round(a, b, every, known, last, expires):  # type: ignore[no-untyped-def]
     """Up to where the next round reads both streams, and its time; kind -1 if it must wait for more.
 
     A round is due at each multiple of `every` (0: never) if anything new is known by then or a record's time to wait
@@ -73,8 +150,11 @@ def next_round(  # type: ignore[no-untyped-def]
     own time is known up to `sure`: by rows, who is ahead may fill a window when a round is due, so none can be after
     a time up to which that is not known.
     """
-    end_a, end_b = rows_before(times_a, low_a, high_a, known), rows_before(times_b, low_b, high_b, known)
-    full, last_row = known, NEVER
+    times_a, own_a, rows_a, low_a, high_a, need_a, room_a = a
+    times_b, own_b, rows_b, low_b, high_b, need_b, room_b = b
+    until, sure, by_rows, ahead = known
+    end_a, end_b = rows_before(times_a, low_a, high_a, until), rows_before(times_b, low_b, high_b, until)
+    full, last_row = until, NEVER
     if low_a + need_a <= end_a:
         full, last_row = times_a[low_a + need_a - 1], rows_a[low_a + need_a - 1]
     if low_b + need_b <= end_b:
@@ -90,16 +170,16 @@ def next_round(  # type: ignore[no-untyped-def]
     due = NEVER
     if every > 0 and earliest < LAST - every:
         due = (earliest // every + 1) * every
-    if earliest < known and due <= known and due <= full:
+    if earliest < until and due <= until and due <= full:
         if by_rows and due > sure:
-            return -1, low_a, low_b, known
+            return -1, low_a, low_b, until
         to_a, to_b = rows_before(times_a, low_a, high_a, due), rows_before(times_b, low_b, high_b, due)
         if by_rows:
             to_a = max(to_a, rows_before(own_a, low_a, min(high_a, low_a + max(room_a, 0)), due))
             to_b = max(to_b, rows_before(own_b, low_b, min(high_b, low_b + max(room_b, 0)), due))
         return 0, to_a, to_b, due
-    if full >= known or (by_rows and every > 0 and full < LAST and full // every * every > sure):
-        return -1, low_a, low_b, known
+    if full >= until or (by_rows and every > 0 and full < LAST and full // every * every > sure):
+        return -1, low_a, low_b, until
     if by_rows and full < LAST:
         to_a = rows_before(rows_a, low_a, end_a, last_row + 1)
         to_b = rows_before(rows_b, low_b, end_b, last_row + 1 - ahead)
@@ -121,11 +201,11 @@ def oldest(own, window, count):  # type: ignore[no-untyped-def]
 @compiled
 def mark_expired(own, window, count, since, marks):  # type: ignore[no-untyped-def]
     """Mark the positions of a window that wait since before a time; gives how many."""
-    found = 0
+    marked = 0
     for i in range(count):
         marks[i] = own[window[i]] < since
-        found += marks[i]
-    return found
+        marked += marks[i]
+    return marked
 
 
 @compiled
@@ -143,15 +223,16 @@ def without_marked(window, count, marks, left):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def take_in(keys, usable, window, count, size, low, high, room, joined, left):  # type: ignore[no-untyped-def]
-    """New records enter a window, which becomes `joined`.
+def take_in(window, usable, size, low, high, room, joined, left):  # type: ignore[no-untyped-def]
+    """New records enter a window, whose places become `joined`.
 
     Gives its count, how many left it, and how many of those were unusable. Those that left are in
     `left`: the first of the window where room was needed, then unusable ones.
     """
+    keys, places, count = window
     over = min(max(count + high - low - size, 0), count)
     for i in range(over):
-        left[i] = window[i]
+        left[i] = places[i]
     fresh, spine, aside = room[0], room[1], room[2]
     new, gone = 0, over
     for row in range(low, high):
@@ -162,7 +243,7 @@ def take_in(keys, usable, window, count, size, low, high, room, joined, left):  
             left[gone] = row
             gone += 1
     kept, set_aside = split_nearly_sorted(keys, fresh, new, spine, aside)
-    few = merge_sorted(keys, window[over:], count - over, aside, set_aside, fresh)
+    few = merge_sorted(keys, places[over:], count - over, aside, set_aside, fresh)
     return merge_sorted(keys, spine, kept, fresh, few, joined), gone, gone - over
 
 
@@ -235,10 +316,10 @@ def put_dropped(out, outs, side, left, low, high, met, wanted):  # type: ignore[
 
 
 @compiled
-def put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, found):  # type: ignore[no-untyped-def]
+def put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, pairs):  # type: ignore[no-untyped-def]
     """Answers for pairs; gives their end, and how many records of the first stream merged for the first time."""
     merged = 0
-    for i in range(found):
+    for i in range(pairs):
         a, b = window_a[pair_a[i]], window_b[pair_b[i]]
         if not met_a[a]:
             merged += 1
@@ -249,11 +330,11 @@ def put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, found
 
 
 @compiled
-def without_merged(window, count, pairs, found):  # type: ignore[no-untyped-def]
+def without_merged(window, count, pairs, merged):  # type: ignore[no-untyped-def]
     """The window without the positions in `pairs`."""
-    if found == 0:
+    if merged == 0:
         return count
-    for i in range(found):
+    for i in range(merged):
         window[pairs[i]] = -1
     n = 0
     for i in range(count):  # written in any case: what is merged is overwritten by the next
@@ -275,20 +356,18 @@ def put_staying(stay, stays, window, count, low, high):  # type: ignore[no-untyp
 
 
 @compiled
-def merge_groups(  # type: ignore[no-untyped-def]
-    bounds_a, in_window_a, keys_a, usable_a, times_a, own_a, rows_a, met_a,
-    bounds_b, in_window_b, keys_b, usable_b, times_b, own_b, rows_b, met_b,
-    tolerance, policy, every, known, sure, by_rows, ahead, wait, wants_a, wants_b, control, rings, delta,
-    largest, smallest_step,
-):  # fmt: skip
+def merge_groups(a, b, terms, known, control, rings):  # type: ignore[no-untyped-def]
     """Run all rounds that what is known allows.
 
     Gives answers (places of both records, -1 for no partner; the time and kind of the round), and for
     each stream what stays, group after group, with the lengths of windows and of what is not read.
     `own`, `met`, `control` and `rings` are brought up to date; `own` of records in windows is since when they wait, if
     there is a limit to it.
-    When both streams have ended (`known` is NEVER), what is left in the windows leaves after the last round.
+    When both streams have ended (NEVER is known), what is left in the windows leaves after the last round.
     """
+    bounds_a, in_window_a, keys_a, usable_a, times_a, own_a, rows_a, met_a = a
+    bounds_b, in_window_b, keys_b, usable_b, times_b, own_b, rows_b, met_b = b
+    tolerance, policy, every, wait, wants_a, wants_b, delta, largest, smallest_step = terms
     out, outs = np.empty((4, min(len(times_a), len(times_b)) + 1024), np.int64), 0
     stay_a, stay_b = np.empty(len(times_a), np.int64), np.empty(len(times_b), np.int64)
     stays_a, stays_b = 0, 0
@@ -318,13 +397,11 @@ def merge_groups(  # type: ignore[no-untyped-def]
             if wait > 0:
                 expires = min(oldest(own_a, window_a, count_a), oldest(own_b, window_b, count_b))
                 expires = expires + wait if expires < LAST - wait else NEVER
-            kind, to_a, to_b, time = next_round(
-                times_a, own_a, rows_a, low_a, high_a, need_a, size - count_a,
-                times_b, own_b, rows_b, low_b, high_b, need_b, size - count_b,
-                every, known, sure, by_rows, ahead, last, expires,
-            )  # fmt: skip
+            unread_a = Unread(times_a, own_a, rows_a, low_a, high_a, need_a, size - count_a)
+            unread_b = Unread(times_b, own_b, rows_b, low_b, high_b, need_b, size - count_b)
+            kind, to_a, to_b, time = next_round(unread_a, unread_b, every, known, last, expires)
             ended = kind < 0
-            if ended and known != NEVER:
+            if ended and known.time != NEVER:
                 break
             last = time
             if time < LAST:
@@ -338,75 +415,63 @@ def merge_groups(  # type: ignore[no-untyped-def]
                         marks_a[i] = i < over_a
                     for i in range(count_b):
                         marks_b[i] = i < over_b
-                    found = match_leaving(
-                        keys_a, rows_a, window_a, count_a, marks_a,
-                        keys_b, rows_b, window_b, count_b, marks_b, tolerance, pair_a, pair_b,
-                    )  # fmt: skip
-                    out = grown(out, outs, found)
-                    outs, merged = put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, found)
-                    count_a = without_merged(window_a, count_a, pair_a, found)
-                    count_b = without_merged(window_b, count_b, pair_b, found)
+                    in_a, in_b = Window(keys_a, window_a, count_a), Window(keys_b, window_b, count_b)
+                    pairs = match_leaving(in_a, rows_a, marks_a, in_b, rows_b, marks_b, tolerance, pair_a, pair_b)
+                    out = grown(out, outs, pairs)
+                    outs, merged = put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, pairs)
+                    count_a = without_merged(window_a, count_a, pair_a, pairs)
+                    count_b = without_merged(window_b, count_b, pair_b, pairs)
             if wait > 0:
                 for place in range(low_a, to_a):
                     own_a[place] = max(own_a[place], time)
                 for place in range(low_b, to_b):
                     own_b[place] = max(own_b[place], time)
-            count_a, gone_a, unusable_a = take_in(
-                keys_a, usable_a, window_a, count_a, size, low_a, to_a, room, joined_a, left_a
-            )
+            in_a, in_b = Window(keys_a, window_a, count_a), Window(keys_b, window_b, count_b)
+            count_a, gone_a, unusable_a = take_in(in_a, usable_a, size, low_a, to_a, room, joined_a, left_a)
             window_a, joined_a = joined_a, window_a
-            count_b, gone_b, unusable_b = take_in(
-                keys_b, usable_b, window_b, count_b, size, low_b, to_b, room, joined_b, left_b
-            )
+            count_b, gone_b, unusable_b = take_in(in_b, usable_b, size, low_b, to_b, room, joined_b, left_b)
             window_b, joined_b = joined_b, window_b
-            found = 0
+            in_a, in_b = Window(keys_a, window_a, count_a), Window(keys_b, window_b, count_b)
+            pairs = 0
             if count_a == 0 or count_b == 0:
-                found = 0
+                pairs = 0
             elif policy == NEAREST:
-                found = match_nearest(
-                    keys_a, rows_a, window_a, count_a, keys_b, rows_b, window_b, count_b, tolerance, not ended,
-                    window_a[count_a - 1], window_b[count_b - 1], pair_a, pair_b,
-                )  # fmt: skip
+                last_a, last_b = window_a[count_a - 1], window_b[count_b - 1]
+                pairs = match_nearest(in_a, rows_a, in_b, rows_b, tolerance, not ended, last_a, last_b, pair_a, pair_b)
             elif ended:
-                found = 0
+                pairs = 0
             elif policy == ALL:
-                pair_a, pair_b = match_all(
-                    keys_a, window_a, count_a, low_a, keys_b, window_b, count_b, low_b, tolerance
-                )
-                found = len(pair_a)
+                pair_a, pair_b = match_all(in_a, low_a, in_b, low_b, tolerance)
+                pairs = len(pair_a)
             elif len(tolerance) == 1:
-                found, _ = match_first_by_cursors(
-                    keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance, pair_a, pair_b
-                )
+                pairs, _ = match_first_by_cursors(in_a, in_b, tolerance, pair_a, pair_b)
             else:
-                found = match_first(keys_a, window_a, count_a, keys_b, window_b, count_b, tolerance, pair_a, pair_b)
+                pairs = match_first(in_a, in_b, tolerance, pair_a, pair_b)
             low_a, low_b = to_a, to_b
             # Whoever is left may leave now, with a partner or without one.
             leaving = count_a + count_b if ended or wait > 0 else 0
-            out = grown(out, outs, gone_a + gone_b + found + leaving)
+            out = grown(out, outs, gone_a + gone_b + pairs + leaving)
             outs, more_a = put_dropped(out, outs, 0, left_a, 0, gone_a - unusable_a, met_a, wants_a)
             outs, more_b = put_dropped(out, outs, 1, left_b, 0, gone_b - unusable_b, met_b, wants_b)
             dropped_a, dropped_b = dropped_a + more_a, dropped_b + more_b
-            outs, more = put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, found)
+            outs, more = put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, pairs)
             merged += more
             outs, more_a = put_dropped(out, outs, 0, left_a, gone_a - unusable_a, gone_a, met_a, wants_a)
             outs, more_b = put_dropped(out, outs, 1, left_b, gone_b - unusable_b, gone_b, met_b, wants_b)
             dropped_a, dropped_b = dropped_a + more_a, dropped_b + more_b
             if policy != ALL:
-                count_a = without_merged(window_a, count_a, pair_a, found)
-                count_b = without_merged(window_b, count_b, pair_b, found)
+                count_a = without_merged(window_a, count_a, pair_a, pairs)
+                count_b = without_merged(window_b, count_b, pair_b, pairs)
             if wait > 0 and kind == 0 and time < LAST:
                 expired = mark_expired(own_a, window_a, count_a, time - wait, marks_a)
                 expired += mark_expired(own_b, window_b, count_b, time - wait, marks_b)
                 if expired > 0 and policy == NEAREST and count_a > 0 and count_b > 0:
-                    found = match_leaving(
-                        keys_a, rows_a, window_a, count_a, marks_a,
-                        keys_b, rows_b, window_b, count_b, marks_b, tolerance, pair_a, pair_b,
-                    )  # fmt: skip
-                    outs, more = put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, found)
+                    in_a, in_b = Window(keys_a, window_a, count_a), Window(keys_b, window_b, count_b)
+                    pairs = match_leaving(in_a, rows_a, marks_a, in_b, rows_b, marks_b, tolerance, pair_a, pair_b)
+                    outs, more = put_pairs(out, outs, window_a, pair_a, met_a, window_b, pair_b, met_b, pairs)
                     merged += more
-                    count_a = without_merged(window_a, count_a, pair_a, found)
-                    count_b = without_merged(window_b, count_b, pair_b, found)
+                    count_a = without_merged(window_a, count_a, pair_a, pairs)
+                    count_b = without_merged(window_b, count_b, pair_b, pairs)
                     mark_expired(own_a, window_a, count_a, time - wait, marks_a)
                     mark_expired(own_b, window_b, count_b, time - wait, marks_b)
                 if expired > 0:
@@ -436,12 +501,12 @@ def merge_groups(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def next_due_of_groups(  # type: ignore[no-untyped-def]
-    bounds_a, in_window_a, times_a, own_a, bounds_b, in_window_b, times_b, own_b, every, by_rows, wait, known,
-    control,
-):  # fmt: skip
+def next_due_of_groups(a, b, every, wait, known, control):  # type: ignore[no-untyped-def]
     """The first time at which a group would have a round if streams reached it and no record came."""
-    far = LAST - 2
+    bounds_a, in_window_a, times_a, own_a = a
+    bounds_b, in_window_b, times_b, own_b = b
+    by_rows = known.by_rows
+    all_known = Known(LAST - 2, LAST - 2, by_rows, 0)
     first = NEVER
     for group in range(len(bounds_a) - 1):
         state = control[group]
@@ -453,13 +518,12 @@ def next_due_of_groups(  # type: ignore[no-untyped-def]
                 expires = min(expires, own_a[place] + wait)
             for place in range(bounds_b[group], low_b):
                 expires = min(expires, own_b[place] + wait)
-        kind, _, _, time = next_round(
-            times_a, own_a, own_a, low_a, bounds_a[group + 1], max(state[STEP], room_a), room_a,
-            times_b, own_b, own_b, low_b, bounds_b[group + 1], max(state[STEP], room_b), room_b,
-            every, far, far, by_rows, 0, state[REACHED], expires,
-        )  # fmt: skip
+        need_a, need_b = max(state[STEP], room_a), max(state[STEP], room_b)
+        unread_a = Unread(times_a, own_a, own_a, low_a, bounds_a[group + 1], need_a, room_a)
+        unread_b = Unread(times_b, own_b, own_b, low_b, bounds_b[group + 1], need_b, room_b)
+        kind, _, _, time = next_round(unread_a, unread_b, every, all_known, state[REACHED], expires)
         if kind == 0:
             first = min(first, time)
         elif kind == 1:  # it waits for others of the same time, or for what may come before it
-            first = min(first, time // every * every if by_rows and every > 0 and time < known else time + 1)
+            first = min(first, time // every * every if by_rows and every > 0 and time < known.time else time + 1)
     return first

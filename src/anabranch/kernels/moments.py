@@ -98,11 +98,11 @@ def whole_totals(parts: Powers, group: Slots, groups: int) -> list[int]:
     if float(np.abs(parts.sums[:, 0]).sum()) < 2.0**62:
         small = np.zeros(groups, np.int64)
         np.add.at(small, group, parts.sums[:, 0].astype(np.int64) + parts.sums[:, 1].astype(np.int64))
-        return [int(each) for each in small]
-    found = [0] * groups
+        return [int(total) for total in small]
+    exact = [0] * groups
     for at, (high, low) in zip(group.tolist(), parts.sums[:, :2].tolist(), strict=True):
-        found[at] += int(high) + int(low)
-    return found
+        exact[at] += int(high) + int(low)
+    return exact
 
 
 def totals(parts: Powers) -> NDArray[np.float64]:

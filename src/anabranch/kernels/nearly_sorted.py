@@ -170,29 +170,29 @@ def split_nearly_sorted(keys, places, count, spine, aside):  # type: ignore[no-u
 
 
 @compiled
-def merge_sorted(keys, one, ones, other, others, out):  # type: ignore[no-untyped-def]
+def merge_sorted(keys, left, left_count, right, right_count, out):  # type: ignore[no-untyped-def]
     """Two sorted lists of places as one; quick if the second has few."""
     i, n = 0, 0
-    for j in range(others):
-        place = other[j]
+    for j in range(right_count):
+        place = right[j]
         # Those of the first list that stand before it, found by galloping.
         step, low = 1, i
-        while low + step <= ones and not comes_before(keys, place, one[low + step - 1]):
+        while low + step <= left_count and not comes_before(keys, place, left[low + step - 1]):
             low += step
             step *= 2
-        high = min(ones, low + step)
+        high = min(left_count, low + step)
         while low < high:
             middle = (low + high) >> 1
-            if comes_before(keys, place, one[middle]):
+            if comes_before(keys, place, left[middle]):
                 high = middle
             else:
                 low = middle + 1
         for k in range(i, low):
-            out[n + k - i] = one[k]
+            out[n + k - i] = left[k]
         n += low - i
         i = low
         out[n] = place
         n += 1
-    for k in range(i, ones):
-        out[n + k - i] = one[k]
-    return n + ones - i
+    for k in range(i, left_count):
+        out[n + k - i] = left[k]
+    return n + left_count - i

@@ -62,7 +62,7 @@ def extent(values: Floats, present: NDArray[np.bool_] | None) -> Extent:
     return Extent(int(count), float(low), float(high), float(squares), int(odd))
 
 
-def far_places(values: Floats, present: NDArray[np.bool_] | None, found: Extent, most: int) -> Places:
+def far_places(values: Floats, present: NDArray[np.bool_] | None, reach: Extent, most: int) -> Places:
     """The places of the values that are far, at most so many of them: all that are no numbers, then the farthest.
 
     >>> values = np.append(np.arange(100.0), [1e6, np.inf])
@@ -85,7 +85,7 @@ def far_places(values: Floats, present: NDArray[np.bool_] | None, found: Extent,
     all_squares = float(squares.sum())
     if not math.isfinite(all_squares):  # of squares that no double holds, the largest are all that counts
         return np.sort(np.append(odd, at[top]))
-    far = np.flatnonzero(squares[top] * found.decides > np.maximum(all_squares - farther, 0.0))
+    far = np.flatnonzero(squares[top] * reach.decides > np.maximum(all_squares - farther, 0.0))
     chosen = top[: far[-1] + 1] if len(far) else top[:0]
     places: Places = np.sort(np.append(odd, at[chosen]))
     return places

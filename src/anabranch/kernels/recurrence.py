@@ -15,7 +15,7 @@ LOW, HIGH = range(2)
 
 
 @compiled
-def count_recurring(counts, codes, times, state, live_codes, live_times, ago, within, found):  # type: ignore[no-untyped-def]
+def count_recurring(counts, codes, times, state, live_codes, live_times, ago, within, met):  # type: ignore[no-untyped-def]
     """For each live row, the rows of its key that are `within` so much of `ago` before it.
 
     `codes` and `times` are those of the slice, `counts` has the rows by code that are counted at the start and
@@ -32,7 +32,7 @@ def count_recurring(counts, codes, times, state, live_codes, live_times, ago, wi
             counts[codes[low]] -= 1
             low += 1
         if live_codes[i] >= 0:
-            found[i] = counts[live_codes[i]]
+            met[i] = counts[live_codes[i]]
     state[LOW], state[HIGH] = low, high
 
 

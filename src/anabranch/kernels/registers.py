@@ -56,13 +56,13 @@ class Registers:
 
 
 @compiled
-def _note(registers, slots, found, present, bits):  # type: ignore[no-untyped-def]
+def _note(registers, slots, hashed, present, bits):  # type: ignore[no-untyped-def]
     most = 64 - bits + 1
     for i in range(len(slots)):
         if not present[i]:
             continue
-        at = np.int64(found[i] >> np.uint64(64 - bits))
-        rest = found[i] << np.uint64(bits)
+        at = np.int64(hashed[i] >> np.uint64(64 - bits))
+        rest = hashed[i] << np.uint64(bits)
         zeros = 1
         while zeros < most and (rest >> np.uint64(63)) == 0:
             zeros += 1

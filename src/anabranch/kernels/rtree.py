@@ -102,10 +102,10 @@ def _select(points, order, low, high, wanted, dimension):  # type: ignore[no-unt
         # At places that no order of the rows foresees: series that rise and fall would make it quadratic.
         draw = draw * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
         size = np.uint64(high - low + 1)
-        one = points[low + np.int64((draw >> np.uint64(48)) % size), dimension]
-        two = points[low + np.int64((draw >> np.uint64(32)) % size), dimension]
-        three = points[(low + high) // 2, dimension]
-        pivot = max(min(one, two), min(max(one, two), three))
+        first = points[low + np.int64((draw >> np.uint64(48)) % size), dimension]
+        second = points[low + np.int64((draw >> np.uint64(32)) % size), dimension]
+        middle = points[(low + high) // 2, dimension]
+        pivot = max(min(first, second), min(max(first, second), middle))
         left, right = low, high
         while left <= right:
             while points[left, dimension] < pivot:
@@ -196,11 +196,11 @@ def _touching(lows, highs, base, low, high):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _with_room(found, needed):  # type: ignore[no-untyped-def]
-    if needed <= len(found):
-        return found
-    larger = np.empty(max(needed, len(found) * 2), found.dtype)
-    larger[: len(found)] = found
+def _with_room(rows, needed):  # type: ignore[no-untyped-def]
+    if needed <= len(rows):
+        return rows
+    larger = np.empty(max(needed, len(rows) * 2), rows.dtype)
+    larger[: len(rows)] = rows
     return larger
 
 
@@ -216,7 +216,7 @@ def search(tree, low_corners, high_corners, cut_lows, cut_highs, most):  # type:
     dimensions = low_corners.shape[1]
     stack_level = np.empty(levels * WIDTH + 1, np.int64)
     stack_at = np.empty(levels * WIDTH + 1, np.int64)
-    found = np.empty(4096, np.int32)
+    hits = np.empty(4096, np.int32)
     spare = np.empty(0, np.int32)
     bounds = np.zeros(len(low_corners) + 1, np.int64)
     overfull = np.zeros(len(low_corners), np.bool_)
@@ -237,10 +237,10 @@ def search(tree, low_corners, high_corners, cut_lows, cut_highs, most):  # type:
                 if cuts and mask:
                     mask &= ~_inside(points, points, base, cut_low, cut_high)
                 if mask:
-                    if count + WIDTH > len(found):
-                        found = _with_room(found, count + WIDTH)
+                    if count + WIDTH > len(hits):
+                        hits = _with_room(hits, count + WIDTH)
                     for k in range(min(WIDTH, len(rows) - at * WIDTH)):
-                        found[count] = rows[at * WIDTH + k]
+                        hits[count] = rows[at * WIDTH + k]
                         count += (mask >> np.uint32(k)) & np.uint32(1)
                 continue
             base = (first[level] + at) * dimensions * WIDTH
@@ -256,10 +256,10 @@ def search(tree, low_corners, high_corners, cut_lows, cut_highs, most):  # type:
                     size = WIDTH << 4 * level
                     begin = (at * WIDTH + k) * size
                     end = min(begin + size, len(rows), begin + most + 1)
-                    if count + end - begin > len(found):
-                        found = _with_room(found, count + end - begin)
+                    if count + end - begin > len(hits):
+                        hits = _with_room(hits, count + end - begin)
                     for i in range(begin, end):
-                        found[count] = rows[i]
+                        hits[count] = rows[i]
                         count += 1
                 else:
                     stack_level[height], stack_at[height] = level - 1, at * WIDTH + k
@@ -270,8 +270,8 @@ def search(tree, low_corners, high_corners, cut_lows, cut_highs, most):  # type:
         bounds[q + 1] = count
         if len(spare) < count - bounds[q]:
             spare = np.empty(2 * (count - bounds[q]), np.int32)
-        _ascending(found[bounds[q] : count], spare)
-    return found[:count].copy(), bounds, overfull
+        _ascending(hits[bounds[q] : count], spare)
+    return hits[:count].copy(), bounds, overfull
 
 
 @compiled
@@ -279,7 +279,7 @@ def scan(tree, low, high, cut_low, cut_high, begin, end, limit):  # type: ignore
     """The first `limit` rows from `begin` to `end` inside the cube and not inside the cut, one after the other."""
     points, places = tree.points, tree.places
     dimensions = len(low)
-    found = np.empty(limit, np.int32)
+    hits = np.empty(limit, np.int32)
     count = 0
     for row in range(begin, end):
         if count == limit:
@@ -292,9 +292,9 @@ def scan(tree, low, high, cut_low, cut_high, begin, end, limit):  # type: ignore
             key = points[base + d * WIDTH]
             inside &= (key >= low[d]) & (key <= high[d])
             cut &= (key >= cut_low[d]) & (key <= cut_high[d])
-        found[count] = row
+        hits[count] = row
         count += inside & (not cut)
-    return found[:count].copy()
+    return hits[:count].copy()
 
 
 @compiled

@@ -52,8 +52,8 @@ def blocks_of(drawn: Lots, blocks: int) -> NDArray[np.uint16]:
     >>> blocks_of(np.array([0, 2**63, 2**64 - 1], np.uint64), 4).tolist()
     [0, 2, 3]
     """
-    found: NDArray[np.uint16] = _blocks(frozen(drawn), np.uint64(blocks))
-    return found
+    numbers: NDArray[np.uint16] = _blocks(frozen(drawn), np.uint64(blocks))
+    return numbers
 
 
 def blocks_for(keep: float, blocks: int) -> int:

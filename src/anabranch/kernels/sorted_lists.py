@@ -39,11 +39,11 @@ def merge_lists(codes, groups, before, more_codes, more_groups, more_before):  #
         # One group, as without GROUP BY: written so that it compiles to moves instead of jumps.
         owners[:] = groups[0]
         while i < len(codes) and j < len(more_codes):
-            one, other = codes[i], more_codes[j]
-            kept[count] = min(one, other)
+            code, more_code = codes[i], more_codes[j]
+            kept[count] = min(code, more_code)
             tuples[count] = before[i] + more_before[j]
-            i += one <= other
-            j += other <= one
+            i += code <= more_code
+            j += more_code <= code
             count += 1
     while i < len(codes) and j < len(more_codes):
         tuples[count] = before[i] + more_before[j]
@@ -80,7 +80,7 @@ def uncount(total, groups, before):  # type: ignore[no-untyped-def]
 @compiled
 def select_in_lists(groups, ranks, starts, lengths, codes, owners, before):  # type: ignore[no-untyped-def]
     """The code at a rank, from 0, among the tuples of a group in several lists; list r begins at starts[r]."""
-    found = np.empty(len(groups), np.int64)
+    selected = np.empty(len(groups), np.int64)
     lists = len(starts)
     low = np.empty(lists, np.int64)
     high = np.empty(lists, np.int64)
@@ -140,5 +140,5 @@ def select_in_lists(groups, ranks, starts, lengths, codes, owners, before):  # t
             else:
                 answer = pivot
                 break
-        found[q] = answer
-    return found
+        selected[q] = answer
+    return selected

@@ -36,19 +36,19 @@ def pane_runs(axis, length):  # type: ignore[no-untyped-def]
 @compiled
 def window_ends(panes, per_window, per_slide, after, upto):  # type: ignore[no-untyped-def]
     """The ends (in panes) after < end ≤ upto of the windows that hold one of the given, ascending panes."""
-    found = []
+    listed = []
     last = after
     for pane in panes:
         end = (pane // per_slide + 1) * per_slide
         if end <= last:
             end = (last // per_slide + 1) * per_slide
         while end <= pane + per_window and end <= upto:
-            found.append(end)
+            listed.append(end)
             last = end
             end += per_slide
-    ends = np.empty(len(found), np.int64)
-    for i in range(len(found)):
-        ends[i] = found[i]
+    ends = np.empty(len(listed), np.int64)
+    for i in range(len(listed)):
+        ends[i] = listed[i]
     return ends
 
 

@@ -61,11 +61,11 @@ def _gaps(storage: Storage) -> list[lost.Loss]:
 
 def _joined(losses: list[lost.Loss]) -> list[lost.Loss]:
     joined: list[lost.Loss] = []
-    for each in sorted(losses):
-        if joined and each.first <= joined[-1].end:
-            joined[-1] = lost.Loss(joined[-1].first, max(joined[-1].end, each.end))
+    for loss in sorted(losses):
+        if joined and loss.first <= joined[-1].end:
+            joined[-1] = lost.Loss(joined[-1].first, max(joined[-1].end, loss.end))
         else:
-            joined.append(each)
+            joined.append(loss)
     return joined
 
 

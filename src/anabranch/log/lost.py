@@ -27,8 +27,8 @@ class Loss(NamedTuple):
 
 def kept_from(stream: Storage) -> int | None:
     """The first row that retention has left; None if it has never deleted any."""
-    found = stream.read_json(KEPT)
-    return int(found["row"]) if isinstance(found, dict) and "row" in found else None
+    kept = stream.read_json(KEPT)
+    return int(kept["row"]) if isinstance(kept, dict) and "row" in kept else None
 
 
 def keep_from(stream: Storage, row: int) -> None:
@@ -38,21 +38,21 @@ def keep_from(stream: Storage, row: int) -> None:
 
 def losses(stream: Storage) -> list[Loss]:
     """The losses that were agreed to, in order."""
-    found = stream.read_json(LOST)
-    return sorted(Loss(*each["rows"]) for each in found["losses"]) if isinstance(found, dict) else []
+    agreed = stream.read_json(LOST)
+    return sorted(Loss(*record["rows"]) for record in agreed["losses"]) if isinstance(agreed, dict) else []
 
 
 def lost_arrivals(stream: Storage) -> list[dict[str, Any]]:
     """Arrivals (ALLOW SKEW) whose loss was agreed to."""
-    found = stream.read_json(LOST)
-    return list(found.get("arrivals", [])) if isinstance(found, dict) else []
+    agreed = stream.read_json(LOST)
+    return list(agreed.get("arrivals", [])) if isinstance(agreed, dict) else []
 
 
 def agree_to(stream: Storage, rows: list[Loss], arrivals: list[dict[str, Any]] | None = None) -> None:
     """Record losses, so that reads go on without those rows."""
-    found = stream.read_json(LOST)
-    said: dict[str, Any] = found if isinstance(found, dict) else {"losses": [], "arrivals": []}
+    agreed = stream.read_json(LOST)
+    said: dict[str, Any] = agreed if isinstance(agreed, dict) else {"losses": [], "arrivals": []}
     now = time.time()
-    said["losses"] = [*said["losses"], *({"rows": list(each), "at": now} for each in rows)]
+    said["losses"] = [*said["losses"], *({"rows": list(loss), "at": now} for loss in rows)]
     said["arrivals"] = [*said.get("arrivals", []), *(arrivals or [])]
     stream.write_json(LOST, said)

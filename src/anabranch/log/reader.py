@@ -104,7 +104,7 @@ class StreamReader:
         """Let go of files that retention or merging has removed: while they are mapped, the disk keeps them."""
         there = set(self._chain)
         with self._mutex:
-            for segment in [each for each in self._open if each not in there]:
+            for segment in [mapped for mapped in self._open if mapped not in there]:
                 del self._open[segment]
 
     @property
@@ -123,8 +123,8 @@ class StreamReader:
     def arrived(self) -> int | None:
         """When, by the clock, the rows came that are the newest; None if it is not known."""
         self.refresh()
-        found = read_notes(self._segments, self._chain[-1], self.info.name).get("arrived") if self._chain else None
-        return None if found is None else int(found)
+        arrived = read_notes(self._segments, self._chain[-1], self.info.name).get("arrived") if self._chain else None
+        return None if arrived is None else int(arrived)
 
     def first_row(self) -> int:
         """The number of the oldest row still kept."""
@@ -214,7 +214,7 @@ class StreamReader:
         return pa.concat_tables(pieces)
 
     def _gone(self, rows: lost.Loss) -> StreamError:
-        agreed = [each for each in lost.losses(self._storage) if each.first < rows.end and rows.first < each.end]
+        agreed = [loss for loss in lost.losses(self._storage) if loss.first < rows.end and rows.first < loss.end]
         if agreed:
             return StreamError(
                 "ROWS_ARE_GONE",
@@ -275,8 +275,8 @@ class StreamReader:
             return min(segment.first, end)
         column = self.read(segment.first, segment.end, [self.time_column]).column(0)
         times = pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
-        found = int(np.searchsorted(times.view(pa.int64()).to_numpy(), time, side="left"))
-        return min(segment.first + found, end)
+        place = int(np.searchsorted(times.view(pa.int64()).to_numpy(), time, side="left"))
+        return min(segment.first + place, end)
 
     def tail(self, since: int, *, follow: bool = False, poll: float = 0.2) -> Iterator[pa.Table]:
         """Rows from number `since` on; with `follow`, goes on as the stream grows.
@@ -303,8 +303,8 @@ class StreamReader:
         made = self._storage.made(INFO)
         if made == self._made:
             return False
-        found = self._storage.read_json(INFO)
-        if found is None or not self.info.id or found.get("id") != self.info.id:
+        declared = self._storage.read_json(INFO)
+        if declared is None or not self.info.id or declared.get("id") != self.info.id:
             return True
         self._made = made
         return False

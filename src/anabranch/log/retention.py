@@ -30,8 +30,8 @@ def hold(stream: Storage, holder: str, row: int | None, time: int | None, before
 
 def held(stream: Storage, holder: str) -> dict[str, Any] | None:
     """What a holder has said it needs, if it has."""
-    found = stream.child(HOLDS).read_json(encoded_name(holder))
-    return found if isinstance(found, dict) else None
+    needs = stream.child(HOLDS).read_json(encoded_name(holder))
+    return needs if isinstance(needs, dict) else None
 
 
 def let_go(stream: Storage, holder: str) -> None:

@@ -44,8 +44,8 @@ def file_system_at(address: str) -> tuple[fs.FileSystem, str]:
 
     Kept from one micro-batch to the next: to find the region of a bucket someone has to be asked.
     """
-    found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(address)
-    return found
+    place: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(address)
+    return place
 
 
 def decoded_name(directory: str) -> str:
@@ -129,8 +129,8 @@ class Storage:
 
     def directories(self) -> list[str]:
         """The names of the directories here."""
-        found = self.filesystem.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
-        return sorted(info.base_name for info in found if info.type == fs.FileType.Directory)
+        entries = self.filesystem.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
+        return sorted(info.base_name for info in entries if info.type == fs.FileType.Directory)
 
     def changed(self) -> int | None:
         """A number that differs once a file came or went; None where the file system cannot tell."""

@@ -36,9 +36,9 @@ def read_whole(storage: Storage, name: str, sum: int | None, *, again: bool = Fa
     try:
         file = storage.open_file(name)
         if sum is not None and storage.is_local and (again or path not in _seen):
-            found = xxhash.xxh3_64_intdigest(file.read_buffer())
-            if found != sum:
-                raise ValueError(f"the sum of its bytes is {found:016x}, written was {sum:016x}")
+            actual = xxhash.xxh3_64_intdigest(file.read_buffer())
+            if actual != sum:
+                raise ValueError(f"the sum of its bytes is {actual:016x}, written was {sum:016x}")
             file.seek(0)
             _remember(path)
         table = ipc.open_file(file).read_all()

@@ -95,8 +95,8 @@ class StreamWriter:
 
     def _recover(self) -> None:
         """Find the end of the log, and take in arrivals the last owner had acknowledged."""
-        found = self._segments.files()
-        whole = [s for n, size in found.items() if (s := Segment.parse(n, size))]
+        files = self._segments.files()
+        whole = [s for n, size in files.items() if (s := Segment.parse(n, size))]
         kept = chain(whole)
         for covered in set(whole) - set(kept):
             self._segments.delete(covered.name)
@@ -126,7 +126,7 @@ class StreamWriter:
         self._open_since = self._clock.now_us()
         self._last_append = self._clock.now_us()
         self._arrived: int | None = notes.get("arrived")
-        mark = self._miss_the_end(found)
+        mark = self._miss_the_end(files)
         self._held = self.info.schema.arrow.empty_table()
         self._arrival_newest: dict[str, int] = {}
         self._next_arrival = 0
@@ -135,10 +135,10 @@ class StreamWriter:
             self._arrivals.sweep()
             self._take_in_arrivals(notes, mark)
 
-    def _miss_the_end(self, found: Mapping[str, int]) -> Reached | None:
+    def _miss_the_end(self, files: Mapping[str, int]) -> Reached | None:
         """Rows that were in the log and whose segment is lost keep their numbers: nobody gets them again."""
         mark = reached(self._storage)
-        named = [segment.end for name in found if (segment := Segment.named(name))]
+        named = [segment.end for name in files if (segment := Segment.named(name))]
         kept = lost.kept_from(self._storage) or 0
         row = max([*named, mark.row if mark is not None else 0, kept])
         self.lost_end = lost.Loss(max(self.next_row, kept), row) if row > max(self.next_row, kept) else None
@@ -568,10 +568,10 @@ def missing_arrivals(storage: Storage, info: StreamInfo, notes: Mapping[str, Any
     """Arrivals that must be there and are not: each since the last release, and as many as the log's notes say."""
     arrivals, agreed, mark = storage.child("arrivals"), lost.lost_arrivals(storage), reached(storage)
     there, taken = _arrivals_there(arrivals), notes.get("arrivals", -1)
-    given_up = {number for each in agreed for number in each["numbers"]}
+    given_up = {number for loss in agreed for number in loss["numbers"]}
     newest = max([taken + 1, mark.arrival if mark else 0, *(number + 1 for number in there)])
     numbers = [n for n in range(taken + 1, newest) if n not in there and n not in given_up]
-    wanted = notes.get("held", 0) - sum(each["held"] for each in agreed if each["taken"] == taken)
+    wanted = notes.get("held", 0) - sum(loss["held"] for loss in agreed if loss["taken"] == taken)
     held = 0
     for number, match in there.items():
         if number <= taken and held < wanted:

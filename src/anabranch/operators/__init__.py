@@ -41,8 +41,8 @@ def operator_class(kind: str) -> type[Operator]:
     <class 'anabranch.operators.select.SelectRows'>
     """
     module, name = OPERATORS[kind].split(":")
-    found: type[Operator] = getattr(importlib.import_module(module, __name__), name)
-    return found
+    operator: type[Operator] = getattr(importlib.import_module(module, __name__), name)
+    return operator
 
 
 def operator_from_json(data: dict[str, Any]) -> Operator:

@@ -331,5 +331,5 @@ def first_time(reader: LogReader, since: int, end: int) -> int | None:
 
 def first_time_of_any(at: Offsets, since: int, inputs: Inputs) -> int | None:
     """The same for the first such row of any stream, below its offset."""
-    found = [first_time(inputs.readers[name], since, offset.row) for name, offset in at.items()]
-    return min((time for time in found if time is not None), default=None)
+    times = [first_time(inputs.readers[name], since, offset.row) for name, offset in at.items()]
+    return min((time for time in times if time is not None), default=None)

@@ -20,7 +20,7 @@ _PATTERNS = frozenset("*?[]{}\\")
 
 def archived_files(plan: OncePlan, history: Callable[[str], Any]) -> dict[str, ArchivedFiles]:
     """By the view of a stream, the files that hold its rows; `history` gives the reader of a stream."""
-    found: dict[str, ArchivedFiles] = {}
+    files: dict[str, ArchivedFiles] = {}
     for use in plan.streams if plan.in_any_order else ():
         past, reader = use.archive or ArchiveUse(), history(use.stream)
         if past.reducer is not None or not isinstance(reader, HistoryReader):
@@ -28,5 +28,5 @@ def archived_files(plan: OncePlan, history: Callable[[str], Any]) -> dict[str, A
         reader = reader if past.name is None else reader.only(past.name)
         paths, end = reader.files(past.since, past.until) or ([], 0)
         if paths and not _PATTERNS.intersection(paths[0]):
-            found[use.view] = ArchivedFiles(use.stream, use.schema.time, paths, end, past.since, past.until)
-    return found
+            files[use.view] = ArchivedFiles(use.stream, use.schema.time, paths, end, past.since, past.until)
+    return files

@@ -87,8 +87,8 @@ class Archiver:
 
     def _check_there(self) -> None:
         """The archive may have been dropped meanwhile, and perhaps made anew by another."""
-        found = ArchiveInfo.load(self._storage)
-        if found is None or found.id != self.info.id:
+        declared = ArchiveInfo.load(self._storage)
+        if declared is None or declared.id != self.info.id:
             raise CatalogError(
                 "ARCHIVE_NOT_FOUND", f'the archive "{self.info.name}" of "{self.info.stream}" was dropped'
             )
@@ -211,7 +211,7 @@ class Archiver:
 
     def _align(self, archive: ArchiveReader) -> None:
         """Copies get the runs of the table of all rows, where a process died between two commits."""
-        for name in [each for each in archive.tables() if each != PRIMARY]:
+        for name in [copy for copy in archive.tables() if copy != PRIMARY]:
             firsts = {run.first: run.rows for run in archive.tables()[name].runs}
             for run in archive.runs:
                 if firsts.get(run.first, run.rows) < run.rows:
@@ -405,10 +405,10 @@ class Archiver:
         return reader
 
     def _archive(self, reader: HistoryReader) -> ArchiveReader:
-        found = next((a for a in reader.archives if a.info.name == self.info.name), None)
-        if found is None:
+        archive = next((a for a in reader.archives if a.info.name == self.info.name), None)
+        if archive is None:
             raise CatalogError("ARCHIVE_NOT_FOUND", f'the archive "{self.info.name}" of "{self.info.stream}" is gone')
-        return found
+        return archive
 
 
 def _part(runs: Sequence[Run]) -> float:

@@ -57,16 +57,16 @@ class Archives:
     def infos(self, stream: str | None = None) -> list[ArchiveInfo]:
         """The declarations of all archives, or of those of a stream."""
         streams = self._catalog.streams() if stream is None else [self._catalog.stream(stream)]
-        return [info for each in streams for _, info in archives_of(self._catalog.stream_storage(each.name))]
+        return [info for source in streams for _, info in archives_of(self._catalog.stream_storage(source.name))]
 
     def find(self, stream: str, name: str | None = None) -> ArchiveInfo:
         """An archive of a stream: by its name, or the only one."""
         there = self.infos(stream)
         if name is None and len(there) == 1:
             return there[0]
-        found = next((info for info in there if name is not None and info.name.lower() == name.lower()), None)
-        if found is not None:
-            return found
+        named = next((info for info in there if name is not None and info.name.lower() == name.lower()), None)
+        if named is not None:
+            return named
         names = [info.name for info in there]
         if not there:
             raise CatalogError(
@@ -160,7 +160,7 @@ class Archives:
                 f"all archives of a stream share one seed, {siblings[0].seed}",
                 hint="leave the seed out",
             )
-        if info.name.lower() in (each.name.lower() for each in siblings):
+        if info.name.lower() in (sibling.name.lower() for sibling in siblings):
             raise CatalogError(
                 "NAME_EXISTS",
                 f'stream "{about.name}" has an archive "{info.name}" already',
@@ -221,7 +221,9 @@ class Archives:
         if add_level is not None:
             archiver.add_level(replace(info, levels=tuple(sorted({*info.levels, level}))), level)
         else:
-            archiver.drop_level(replace(info, levels=tuple(each for each in info.levels if each != level)), level)
+            archiver.drop_level(
+                replace(info, levels=tuple(percent for percent in info.levels if percent != level)), level
+            )
         return archiver.info
 
     # -- in the background -----------------------------------------------------------------------------

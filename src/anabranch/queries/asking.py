@@ -47,14 +47,17 @@ def told_before(question: ArchiveQuestion, history: Callable[[str], Any]) -> lis
     if not any(function.lower() in ("sum", "avg") for _, function, _ in question.aggregates):
         return []
     archives = history(question.stream).archives
-    found = [
-        each for each in archives if question.archive is None or each.info.name.lower() == question.archive.lower()
+    asked = [
+        archive
+        for archive in archives
+        if question.archive is None or archive.info.name.lower() == question.archive.lower()
     ]
     return [
-        f'{old} of {len(each.runs)} runs of archive "{each.info.name}" do not say which of their rows lie far out, and '
-        f"sums over them have no bounds: VACUUM ARCHIVE {each.info.name} ON {question.stream} writes them again"
-        for each in found
-        if (old := each.without_facts())
+        f'{old} of {len(archive.runs)} runs of archive "{archive.info.name}" do not say which of their rows '
+        "lie far out, and sums over them have no bounds: "
+        f"VACUUM ARCHIVE {archive.info.name} ON {question.stream} writes them again"
+        for archive in asked
+        if (old := archive.without_facts())
     ]
 
 
@@ -102,8 +105,8 @@ def _by_summaries(question: ArchiveQuestion, catalog: Catalog, reader: HistoryRe
     stored = [place for place, info in declared if info.layout != WINDOWED]
     lazy = LazySummaries(stored[0], reader.schema) if stored else None
     copies = _eager(catalog, reader, eager)
-    found = summaries_for(reader, question.since, question.until, shape, reader.end(), lazy, copies)
-    table = question_by_summaries(asked, found, None if where is None else _filter(where, shape))
+    summarised = summaries_for(reader, question.since, question.until, shape, reader.end(), lazy, copies)
+    table = question_by_summaries(asked, summarised, None if where is None else _filter(where, shape))
     return _arranged(question, table)
 
 
@@ -126,7 +129,7 @@ def _filter(where: Bound, shape: Shape) -> Callable[[pa.Table], pa.ChunkedArray 
 
 def _eager(catalog: Catalog, reader: HistoryReader, infos: Sequence[ArchiveInfo]) -> list[EagerSummaries]:
     """The copies that standing queries fill, as far as they know all rows of their windows."""
-    found = []
+    copies = []
     for info in infos:
         assert info.every is not None
         shape = Shape(info.every, info.group_by, info.values)
@@ -136,8 +139,8 @@ def _eager(catalog: Catalog, reader: HistoryReader, infos: Sequence[ArchiveInfo]
         except (CatalogError, StreamError):
             continue
         answers.refresh()
-        found.append(EagerSummaries(answers, shape, _complete_from(reader, info)))
-    return found
+        copies.append(EagerSummaries(answers, shape, _complete_from(reader, info)))
+    return copies
 
 
 def _complete_from(reader: HistoryReader, info: ArchiveInfo) -> int | None:

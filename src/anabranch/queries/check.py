@@ -52,7 +52,8 @@ class Report:
             "fine": self.fine,
             "bytes": self.bytes,
             "findings": [
-                {**each.as_dict(), "repaired": any(each is done for done in self.repaired)} for each in self.findings
+                {**finding.as_dict(), "repaired": any(finding is done for done in self.repaired)}
+                for finding in self.findings
             ],
         }
 

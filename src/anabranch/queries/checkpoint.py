@@ -57,17 +57,17 @@ def look_at(checkpoint: Storage) -> Checkpoint:
         return Checkpoint(problem="its offsets are lost" if ended else None)
     newest = numbers[-1]
     start, end = ({} if n < 0 else _offsets(checkpoint, n) for n in (newest - 1, newest))
-    found = Checkpoint(start, end, newest)
+    state = Checkpoint(start, end, newest)
     if not isinstance(checkpoint.read_json("metadata"), dict):
-        return found._replace(problem="its metadata is lost")
+        return state._replace(problem="its metadata is lost")
     if end is None or start is None:
-        return found._replace(problem=f"its offsets of micro-batch {newest if end is None else newest - 1} are lost")
+        return state._replace(problem=f"its offsets of micro-batch {newest if end is None else newest - 1} are lost")
     if ended and _lines(checkpoint.child("commits"), ended[-1]) is None:
-        return found._replace(problem=f"its note that micro-batch {ended[-1]} ended is not whole")
+        return state._replace(problem=f"its note that micro-batch {ended[-1]} ended is not whole")
     if (newest and not ended) or (ended and ended[-1] not in (newest - 1, newest)):
         last = f"micro-batch {ended[-1]} is the last that ended" if ended else "none has ended"
-        return found._replace(problem=f"it has begun micro-batch {newest} and {last}")
-    return found._replace(start=start if newest else beginning_of(checkpoint) or {})
+        return state._replace(problem=f"it has begun micro-batch {newest} and {last}")
+    return state._replace(start=start if newest else beginning_of(checkpoint) or {})
 
 
 def beginning_of(checkpoint: Storage) -> dict[str, Offset] | None:
@@ -76,28 +76,28 @@ def beginning_of(checkpoint: Storage) -> dict[str, Offset] | None:
     return {name: Offset(*offset) for name, offset in said.items()} if isinstance(said, dict) else None
 
 
-def contradiction(found: Checkpoint, answered: Answered, counted: Counted | None = None) -> str | None:
+def contradiction(checkpoint: Checkpoint, answered: Answered, counted: Counted | None = None) -> str | None:
     """Why a checkpoint cannot be gone on with, if so."""
-    if found.problem is not None:
-        return found.problem
-    if counted is not None and found.end is not None:
-        said = {found.number: found.end, found.number - 1: found.start}.get(counted.number)
+    if checkpoint.problem is not None:
+        return checkpoint.problem
+    if counted is not None and checkpoint.end is not None:
+        said = {checkpoint.number: checkpoint.end, checkpoint.number - 1: checkpoint.start}.get(counted.number)
         if said and not (_is_before(said, counted.end) and _is_before(counted.end, said)):
             return f"it says of micro-batch {counted.number} something other than was counted"
     if answered.lost_end:
         return "the newest answers are lost, and are computed again"
-    if found.end is None:
+    if checkpoint.end is None:
         return None if answered.position is None and answered.batch < 0 else "it is lost"
     if answered.position is None:
         return (
-            f"it ends with micro-batch {found.number}, answered is {answered.batch}"
-            if found.number < answered.batch
+            f"it ends with micro-batch {checkpoint.number}, answered is {answered.batch}"
+            if checkpoint.number < answered.batch
             else None
         )
-    if not _is_before(answered.position, found.end):
+    if not _is_before(answered.position, checkpoint.end):
         return "it does not go as far as the answers do"
-    start = found.start or {}
-    if _is_before(found.end, answered.position) or _is_before(answered.position, start):
+    start = checkpoint.start or {}
+    if _is_before(checkpoint.end, answered.position) or _is_before(answered.position, start):
         return None
     return "its newest micro-batch is answered in part"
 

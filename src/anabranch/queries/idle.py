@@ -35,7 +35,7 @@ class IdleWatch:
         for name, end in ends.items():
             if name not in self._moved or self._moved[name][0].row != end.row:
                 self._moved[name] = (end, now)
-        found: dict[str, int] = {}
+        times: dict[str, int] = {}
         for group in groups:
             still = [name for name in group if now - self._moved[name][1] >= self._timeout]
             reached = [ends[name].time for name in group if name not in still]
@@ -43,5 +43,5 @@ class IdleWatch:
                 continue
             for name in still:
                 if ends[name].time < min(reached):
-                    found[name] = max(found.get(name, MIN_TIME), min(reached))
-        return found
+                    times[name] = max(times.get(name, MIN_TIME), min(reached))
+        return times

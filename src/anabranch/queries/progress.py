@@ -44,7 +44,7 @@ class Counts:
     """How many rows its Stream had when it had come to `done`."""
 
 
-_COUNTED = {each.name for each in fields(Counts)}
+_COUNTED = {count.name for count in fields(Counts)}
 
 
 class Progress:

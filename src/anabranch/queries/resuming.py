@@ -23,12 +23,12 @@ def _agree(member: Member, sink: StreamSink) -> None:
     progress = member.progress
     position, missing = sink.position(), sink.missing(progress.counts.answers or 0)
     answered = checkpoint.Answered(position, sink.last_batch(), missing is not None)
-    found = checkpoint.look_at(member.storage.child("checkpoint"))
+    state = checkpoint.look_at(member.storage.child("checkpoint"))
     speaks = missing is None and progress.speaks_of(sink.rows, position or {})
     counted = checkpoint.Counted(progress.counts.last_batch, progress.done()) if speaks else None
-    if found.end is not None and set(found.end) != set(member.inputs):
-        found = found._replace(problem="it speaks of other streams")
-    why = checkpoint.contradiction(found, answered, counted) or _given_up(member, found.end or {})
+    if state.end is not None and set(state.end) != set(member.inputs):
+        state = state._replace(problem="it speaks of other streams")
+    why = checkpoint.contradiction(state, answered, counted) or _given_up(member, state.end or {})
     if why is None:
         return
     checkpoint.refuse(member.name, why, answered)

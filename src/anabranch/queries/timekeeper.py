@@ -102,19 +102,19 @@ class Timekeeper:
         self.keep([query])
         if not query.due() or not all(self._runs(name) for name in query.inputs):
             return False
-        behind = [each for each in self.wanted(query) if each.reached < each.time]
-        return all(self._stream(each.stream).comes_by(each.time, now) for each in behind)
+        behind = [want for want in self.wanted(query) if want.reached < want.time]
+        return all(self._stream(want.stream).comes_by(want.time, now) for want in behind)
 
     def wanted(self, query: Waiting) -> list[Wanted]:
         """The streams whose time a query waits for, directly or through the answers of others."""
-        return sorted({each for stream, time in query.due().items() for each in self._sources(stream, time)})
+        return sorted({want for stream, time in query.due().items() for want in self._sources(stream, time)})
 
     def blocked(self, query: Waiting) -> Wanted | None:
         """The stream that has furthest to go until the query answers more, if time alone makes it."""
         if any(self._stream(name).is_remote for name in query.inputs):
             return None  # whoever just looks does not ask servers
-        behind = [each for each in self.wanted(query) if each.reached < each.time]
-        return max(behind, key=lambda each: each.time - each.reached, default=None)
+        behind = [want for want in self.wanted(query) if want.reached < want.time]
+        return max(behind, key=lambda want: want.time - want.reached, default=None)
 
     def _moves_for(self, query: Waiting) -> bool:
         return any(self.moves(name) for name in query.inputs)
@@ -299,9 +299,9 @@ class _Idle(_Stream):
         tried, again = self._later
         if time >= tried and self._clock.now_us() < again:
             return again
-        found = self._moved(time, waiter)
-        self._later = (time, found or 0)
-        return found
+        next_try = self._moved(time, waiter)
+        self._later = (time, next_try or 0)
+        return next_try
 
     def _moved(self, time: int, waiter: str) -> int | None:
         writer = self._place.writer()

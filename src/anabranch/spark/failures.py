@@ -32,9 +32,9 @@ def explain_failure(problem: BaseException) -> AnabranchError:
     text = said(problem)
     # An error of ours raised inside a worker arrives as the last line of a Python traceback.
     # One that planning put into the SQL arrives as what a user raised.
-    found = _OURS.findall(text) or _RAISED.findall(text)
-    if found:
-        name, rest = found[-1]
+    raised = _OURS.findall(text) or _RAISED.findall(text)
+    if raised:
+        name, rest = raised[-1]
         message, _, hint = rest.partition(". Hint: ")
         message, _, detail = message.partition(". Detail: ")
         return QueryError(name, message, detail=detail or None, hint=hint or None)

@@ -196,10 +196,10 @@ def _run(java: Path, arguments: list[str], env: Mapping[str, str]) -> str:
 
 
 def _property(said: str, name: str) -> str:
-    found = re.search(rf"^\s*{re.escape(name)} = (.+?)\s*$", said, re.MULTILINE)
-    if found is None:
+    match = re.search(rf"^\s*{re.escape(name)} = (.+?)\s*$", said, re.MULTILINE)
+    if match is None:
         raise _Unusable(f"does not say its {name}")
-    return found[1]
+    return match[1]
 
 
 def _launcher_home(java: Path, env: Mapping[str, str]) -> Path:

@@ -49,10 +49,10 @@ def _windows(windows: Any) -> str:
     """The WINDOW clause."""
     if isinstance(windows, Mapping):
         pairs = []
-        for pair, one in windows.items():
+        for pair, window in windows.items():
             if not isinstance(pair, tuple) or len(pair) != 2:
                 raise wrong("windows", windows, "by pairs of aliases, {('A', 'B'): '5 minutes'}")
-            pairs.append(f"WINDOW({quoted(pair[0])}, {quoted(pair[1])}) = {_window(one)}")
+            pairs.append(f"WINDOW({quoted(pair[0])}, {quoted(pair[1])}) = {_window(window)}")
         return " AND ".join(pairs)
     if isinstance(windows, int) and not isinstance(windows, bool):
         return f"WINDOW = {windows} ROWS"

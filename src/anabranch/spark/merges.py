@@ -82,10 +82,10 @@ def merge_text(
         if not isinstance(given, Sequence) or len(given) != len(others):
             raise wrong(argument, on if argument == "on" else kind, "one for each stream after the first")
     lines = [f"SELECT {check_select(select)}", f"FROM {quoted(named[first])} AS {quoted(first)}"]
-    for alias, condition, one in zip(others, conditions, kinds, strict=True):
-        if not isinstance(one, str) or one.lower() not in _KINDS:
-            raise wrong("kind", one, ", ".join(map(repr, _KINDS)))
-        lines.append(f"{_KINDS[one.lower()]} {quoted(named[alias])} AS {quoted(alias)}")
+    for alias, condition, join in zip(others, conditions, kinds, strict=True):
+        if not isinstance(join, str) or join.lower() not in _KINDS:
+            raise wrong("kind", join, ", ".join(map(repr, _KINDS)))
+        lines.append(f"{_KINDS[join.lower()]} {quoted(named[alias])} AS {quoted(alias)}")
         lines.append(f"ON {_condition(first, alias, condition)}")
     chosen = [f"{name} = {_option(name, value)}" for name, value in options.items() if value is not None]
     lines += [f"WITH ({', '.join(chosen)})"] if chosen else []
@@ -108,8 +108,8 @@ def _condition(first: str, alias: str, on: Any) -> str:
     parts = []
     for key, tolerance in on.items():
         if isinstance(key, str) and key:
-            left, right = (f"{quoted(each)}.`{key.replace('`', '``')}`" for each in (first, alias))
-        elif isinstance(key, tuple) and len(key) == 2 and all(isinstance(each, str) and each for each in key):
+            left, right = (f"{quoted(source)}.`{key.replace('`', '``')}`" for source in (first, alias))
+        elif isinstance(key, tuple) and len(key) == 2 and all(isinstance(side, str) and side for side in key):
             left, right = key
         else:
             raise wrong("a key of on", key, "the name of a column, or two expressions as text")

@@ -264,9 +264,9 @@ def _check_time(operator: Operator, answer: pa.Table, start: Offsets, end: Offse
         raise ContractBroken("rows were answered, and the answer has reached no time")
 
 
-def same(one: pa.Table, other: pa.Table) -> bool:
+def same(table: pa.Table, other: pa.Table) -> bool:
     """True if both hold the same rows, floats to the last bit (any NaN is the same)."""
-    return one.schema == other.schema and _bits(one) == _bits(other)
+    return table.schema == other.schema and _bits(table) == _bits(other)
 
 
 def _bits(table: pa.Table) -> list[tuple[Any, ...]]:

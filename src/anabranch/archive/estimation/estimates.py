@@ -68,8 +68,8 @@ def estimates(sums: Sums, functions: Sequence[str], confidence: float = 0.95, *,
     """
     sums = sums.collapsed()
     design = design_of(sums)
-    found = [_column(sums, design, i, function, confidence, whole_sums) for i, function in enumerate(functions)]
-    columns, withheld = [bounded for bounded, _ in found], [reasons for _, reasons in found]
+    answers = [_column(sums, design, i, function, confidence, whole_sums) for i, function in enumerate(functions)]
+    columns, withheld = [bounded for bounded, _ in answers], [reasons for _, reasons in answers]
     rows = design.by_group(sums.cells.rows)
     if not sums.keys:
         return Estimates([], columns, withheld, rows, sums.rows_read, sums.rows_there)
@@ -78,7 +78,9 @@ def estimates(sums: Sums, functions: Sequence[str], confidence: float = 0.95, *,
     at = pa.array(order)
     ordered = [(value.take(at), low.take(at), high.take(at)) for value, low, high in columns]
     keys = [key.take(at) for key in sums.keys]
-    return Estimates(keys, ordered, [each[order] for each in withheld], rows[order], sums.rows_read, sums.rows_there)
+    return Estimates(
+        keys, ordered, [reasons[order] for reasons in withheld], rows[order], sums.rows_read, sums.rows_there
+    )
 
 
 def _column(
@@ -99,11 +101,11 @@ def _column(
     assert ends is not None
     if function == "avg":
         return _average(design, powers, ends, confidence, sums.told)
-    found, why = _sum(design, powers, ends, confidence, sums.told)
+    total, why = _sum(design, powers, ends, confidence, sums.told)
     if not (whole_sums and sums.whole_numbers[i]):
-        return found, why
+        return total, why
     exact = whole_totals(powers, sums.cells.group, sums.groups) if design.exact else None
-    return _whole(found, exact), why
+    return _whole(total, exact), why
 
 
 def _count(
@@ -114,19 +116,19 @@ def _count(
     `found_by_chance`: nobody would know of the group, had none of its rows been read.
     """
     ones = Spread((rows > 0).astype(np.float64), np.zeros(len(rows)), np.zeros(len(rows)))
-    found = design.spreads(rows, ones)
-    found = found._replace(slope=design.count_slope(rows, found))
-    low, high = count_bounds(found, confidence)
+    spreads = design.spreads(rows, ones)
+    spreads = spreads._replace(slope=design.count_slope(rows, spreads))
+    low, high = count_bounds(spreads, confidence)
     seen = design.by_group(rows)
-    few = (found.sampled > 0) & (found.sampled <= FEW)
+    few = (spreads.sampled > 0) & (spreads.sampled <= FEW)
     if found_by_chance and few.any():
         certain = design.certain(rows)[few]
-        each = (found.value[few] - certain) / found.sampled[few]
-        low[few] = np.minimum(low[few], certain + each * least_expected(found.sampled[few], confidence))
+        weight = (spreads.value[few] - certain) / spreads.sampled[few]
+        low[few] = np.minimum(low[few], certain + weight * least_expected(spreads.sampled[few], confidence))
     if design.unseen > 0 or design.lopsided:
         low, high = seen, np.full(len(seen), np.inf)
     high = np.minimum(high, design.most(seen))
-    value, low, high = _arrays(found.value, np.maximum(low, seen), high, found.value >= 0)
+    value, low, high = _arrays(spreads.value, np.maximum(low, seen), high, spreads.value >= 0)
     bounded = value, low, pc.if_else(pc.is_finite(high), high, None)
     without = bounded[2].is_null().to_numpy(zero_copy_only=False)
     why = first_of(design.groups, [Case(reason, without & holds) for reason, holds in _of_design(design)])
@@ -140,13 +142,13 @@ def _of_design(design: Design) -> list[Case]:
 
 def _sum(design: Design, powers: Powers, ends: Ends, confidence: float, told: bool) -> tuple[Bounded, Reasons]:
     centre = spread(powers)
-    found = design.spreads(powers.number, centre, totals(powers))
-    low, high = bounds(found, confidence, found.sampled)
+    spreads = design.spreads(powers.number, centre, totals(powers))
+    low, high = bounds(spreads, confidence, spreads.sampled)
     doubt = doubt_of(design, ends, design.showing(powers.number, centre), confidence)
     there = design.by_group(powers.number) > 0
-    why = _why(design, ends, there, found.sampled == 0, doubt, told)
-    low, high = doubt.widened(found.value, low, high)
-    return _arrays(found.value, low, high, there, why > GIVEN), why
+    why = _why(design, ends, there, spreads.sampled == 0, doubt, told)
+    low, high = doubt.widened(spreads.value, low, high)
+    return _arrays(spreads.value, low, high, there, why > GIVEN), why
 
 
 def _why(
@@ -158,23 +160,23 @@ def _why(
         *_of_design(design),
         Case(TOO_FEW, few & (not design.exact) & (not ends.known)),
     ]
-    found = first_of(design.groups, cases)
-    return np.where(there, np.where(found == GIVEN, doubt.unknown, found), GIVEN)
+    reasons = first_of(design.groups, cases)
+    return np.where(there, np.where(reasons == GIVEN, doubt.unknown, reasons), GIVEN)
 
 
-def _whole(found: Bounded, exact: list[int] | None) -> Bounded:
+def _whole(bounded: Bounded, exact: list[int] | None) -> Bounded:
     """Sums of whole numbers are whole numbers: exact ones as they are, estimates rounded, bounds to the outside."""
-    absent = found[0].is_null().to_numpy(zero_copy_only=False)
+    absent = bounded[0].is_null().to_numpy(zero_copy_only=False)
     if exact is not None:
         if any(not _LEAST_WHOLE <= value <= _MOST_WHOLE for value in exact):
             raise QueryError("SUM_OVERFLOW", "a sum does not fit BIGINT", hint="write sum(CAST(… AS DOUBLE))")
         sure = pa.array(np.array(exact, np.int64), mask=absent)
         return sure, sure, sure
-    value, low, high = (column.fill_null(0.0).to_numpy() for column in found)
+    value, low, high = (column.fill_null(0.0).to_numpy() for column in bounded)
     # Beyond 2⁵³ a double may lie beside the whole number that was meant.
     low = np.where(np.abs(low) < 2.0**53, low, np.nextafter(low, -np.inf))
     high = np.where(np.abs(high) < 2.0**53, high, np.nextafter(high, np.inf))
-    ends = zip((np.rint(value), np.floor(low), np.ceil(high)), found, strict=True)
+    ends = zip((np.rint(value), np.floor(low), np.ceil(high)), bounded, strict=True)
     whole = [pa.array(_integers(end), mask=column.is_null().to_numpy(zero_copy_only=False)) for end, column in ends]
     return whole[0], whole[1], whole[2]
 
@@ -193,11 +195,11 @@ def _average(design: Design, powers: Powers, ends: Ends, confidence: float, told
     there = count > 0
     ratio = _ratio(total, count, np.zeros_like(total))
     off = centre._replace(mean=centre.mean - ratio[design.group])
-    found = design.spreads(powers.number, off).times(np.divide(1.0, count, out=np.zeros_like(count), where=there))
-    found = found._replace(value=ratio, variance=found.variance * design.lost(found.sampled)).as_of_few()
-    low, high = bounds(found, confidence, found.sampled - 1)
+    spreads = design.spreads(powers.number, off).times(np.divide(1.0, count, out=np.zeros_like(count), where=there))
+    spreads = spreads._replace(value=ratio, variance=spreads.variance * design.lost(spreads.sampled)).as_of_few()
+    low, high = bounds(spreads, confidence, spreads.sampled - 1)
     doubt = doubt_of(design, ends, design.showing(powers.number, centre), confidence)
-    few = (found.sampled < 2) & (not design.exact)
+    few = (spreads.sampled < 2) & (not design.exact)
     why = _why(design, ends, there, few, doubt, told)
     if ends.known and not design.exact:
         low, high = doubt.widened(ratio, low, high, np.maximum(count, 1))

@@ -54,8 +54,8 @@ def extremes_of(function: str, codes: NDArray[np.int64], values: pa.Array, group
         numbers = order_numbers(values, 0)
         order = np.lexsort([numbers, codes])
         place = order[_lasts(codes[order]) if function == "max" else _firsts(codes[order])]
-        found = from_order_numbers(numbers[place], np.ones(len(place), bool), values.type)
-        return Extremes(function, codes[place], found, groups)
+        extremes = from_order_numbers(numbers[place], np.ones(len(place), bool), values.type)
+        return Extremes(function, codes[place], extremes, groups)
     folded = pa.table({"code": codes, "value": values}).group_by("code", use_threads=False)
     table = folded.aggregate([("value", function)]).combine_chunks()
     kept = table.column(f"value_{function}").combine_chunks()

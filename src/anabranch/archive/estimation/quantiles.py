@@ -48,5 +48,5 @@ def student(confidence: float, freedom: Floats) -> Floats:
         tails = tails / (n + 2) + 1 / y
     t = np.sqrt(n * np.where(far, near_normal, tails))
     t = np.where(n == 1, 1 / np.tan(tail * np.pi / 2), t)
-    found: Floats = np.where(n == 2, np.sqrt(2 / (tail * (2 - tail)) - 2), t)
-    return found
+    quantiles: Floats = np.where(n == 2, np.sqrt(2 / (tail * (2 - tail)) - 2), t)
+    return quantiles

@@ -38,10 +38,10 @@ def first_of(groups: int, cases: Sequence[Case]) -> Reasons:
     >>> first_of(3, [Case(FEW, np.array([True, False, False])), Case(ALIKE, np.array([True, True, False]))]).tolist()
     [4, 5, 0]
     """
-    found: Reasons = np.full(groups, GIVEN, np.int8)
+    reasons: Reasons = np.full(groups, GIVEN, np.int8)
     for reason, holds in reversed(cases):
-        found[np.broadcast_to(holds, groups)] = reason
-    return found
+        reasons[np.broadcast_to(holds, groups)] = reason
+    return reasons
 
 
 def counted(reasons: Reasons) -> dict[str, int]:
@@ -56,7 +56,7 @@ def notices(columns: Mapping[str, Reasons]) -> list[str]:
     ['total has no bounds in 1 of 2 rows: too few rows of the group were read: read more, or ask for larger groups']
     """
     return [
-        f"{name} has no bounds{f' in {number} of {len(each)} rows' if len(each) > 1 else ''}: {words}"
-        for name, each in columns.items()
-        for words, number in counted(each).items()
+        f"{name} has no bounds{f' in {number} of {len(reasons)} rows' if len(reasons) > 1 else ''}: {words}"
+        for name, reasons in columns.items()
+        for words, number in counted(reasons).items()
     ]

@@ -113,8 +113,8 @@ def united(labels: Strata) -> tuple[Strata, Integers]:
     place = np.empty(len(order), np.int64)
     place[order] = number
     sizes = [np.zeros(int(new.sum()), np.int64) for _ in range(2)]
-    for total, each in zip(sizes, (read, there), strict=True):
-        np.add.at(total, place, each)
+    for total, rows in zip(sizes, (read, there), strict=True):
+        np.add.at(total, place, rows)
     firsts = order[new]
     return Strata(kind[firsts], keep[firsts], unit[firsts], *sizes), place
 

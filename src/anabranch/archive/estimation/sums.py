@@ -92,7 +92,7 @@ class Sums:
             strata = Strata(kind, np.where(kept < 1, keep, kept), unit, read, there)
             return together([dataclasses.replace(self, strata=strata)])
         strata = Strata(np.full_like(kind, ROWS), np.ones_like(kept), np.full_like(unit, -1), read, there)
-        ends = tuple(None if each is None else no_ends(self.groups) for each in self.ends)
+        ends = tuple(None if known is None else no_ends(self.groups) for known in self.ends)
         return together([dataclasses.replace(self, strata=strata, ends=ends)])
 
     def collapsed(self) -> Sums:
@@ -110,7 +110,7 @@ class Sums:
             "complete": str(int(self.complete)),
             "apart": str(self.apart),
             "told": str(int(self.told)),
-            "whole_numbers": ",".join(str(int(each)) for each in self.whole_numbers),
+            "whole_numbers": ",".join(str(int(is_whole)) for is_whole in self.whole_numbers),
         }
         cells = dict(zip(Cells._fields, self.cells, strict=True))
         for i in set(_firsts([id(p) for p in self.powers])):
@@ -284,7 +284,7 @@ def together(parts: Iterable[Sums]) -> Sums:
             powers.append(added(slots, _stacked(counted), len(cell)) if counted else None)
         kept = [values for s in sums if (values := s.extremes[i]) is not None]
         extremes.append(functools.reduce(Extremes.plus, kept).moved(code, groups) if kept else None)
-        reach = [each for s in sums if (each := s.ends[i]) is not None]
+        reach = [own_ends for s in sums if (own_ends := s.ends[i]) is not None]
         ends.append(all_ends(reach).moved(code, groups) if reach else None)
     whole = all(s.whole for s in sums)
     cells = Cells(cell // groups, cell % groups, rows)
@@ -384,8 +384,8 @@ def _from_parts(parts: dict[str, pa.Table]) -> Sums:
     functions = tuple(about[b"functions"].decode().split(",")) if about[b"functions"] else ()
 
     def numbers(table: pa.Table, name: str) -> NDArray[Any]:
-        found: NDArray[Any] = one_array(table.column(name)).to_numpy()
-        return found
+        column: NDArray[Any] = one_array(table.column(name)).to_numpy()
+        return column
 
     powers: dict[int, Powers | None] = {}
     extremes: list[Extremes | None] = []
@@ -422,8 +422,8 @@ def _from_parts(parts: dict[str, pa.Table]) -> Sums:
 
 
 def _flags(said: bytes, count: int) -> tuple[bool, ...]:
-    found = tuple(each == "1" for each in said.decode().split(","))
-    return found if len(found) == count else (False,) * count  # kept by a version that did not know
+    flags = tuple(flag == "1" for flag in said.decode().split(","))
+    return flags if len(flags) == count else (False,) * count  # kept by a version that did not know
 
 
 def _ends_from(table: pa.Table | None, about: dict[bytes, bytes], i: int, groups: int) -> Ends:

@@ -140,7 +140,7 @@ class Design:
         """What the values of each group that stand for others show of how they differ."""
         exact = self._exact_strata[self.stratum]
         # Values that were all read may be infinite.
-        number, mid, second = (np.where(exact, 0, each) for each in (count, centre.mean, centre.second))
+        number, mid, second = (np.where(exact, 0, moment) for moment in (count, centre.mean, centre.second))
         sampled = self.by_group(number)
         mean = _per_group(self.group, number * mid, self.groups) / np.maximum(sampled, 1)
         off = number * (mid - mean[self.group]) ** 2 + second
@@ -163,12 +163,12 @@ class Design:
         """The smallest part of a stratum that was read."""
         return float(self.strata.keep[~self._exact_strata].min(initial=1.0))
 
-    def count_slope(self, rows: Integers, found: Spreads) -> Floats:
+    def count_slope(self, rows: Integers, spreads: Spreads) -> Floats:
         """The slope of a count; where none or all of the rows were counted, that of a first one more or less."""
         keep = self.strata.keep
         sampled = ~self._exact_strata & (self.strata.kind != KEYED_ROWS)
         if self.exact or not sampled.any():
-            return found.slope
+            return spreads.slope
         by_key = (self.strata.kind == KEY) | (self.strata.kind == OPEN_KEY)
         weight = (1 - keep) / keep
         read = np.where(sampled, self.strata.read, 0)
@@ -177,7 +177,7 @@ class Design:
         if by_key.any():
             typical *= float(self.strata.read[by_key].sum() / by_key.sum())
         all_counted = self.by_group(rows) >= self.strata.read.sum()
-        return np.where(found.variance > 0, found.slope, np.where(all_counted & (not self.open), -typical, typical))
+        return np.where(spreads.variance > 0, spreads.slope, np.where(all_counted & (not self.open), -typical, typical))
 
     def spreads(self, count: Integers, centre: Spread, sums: Floats | None = None) -> Spreads:
         """What is known of a total from each cell's `count` values, with their mean and spread (`sums`: exact Σy)."""
@@ -201,10 +201,10 @@ class Design:
         slope[~np.isfinite(slope)] = 0.0
         return Spreads(self.totals(total), np.maximum(variance, 0.0), slope, skew, sampled)
 
-    def totals(self, each: Floats) -> Floats:
+    def totals(self, of_cells: Floats) -> Floats:
         """The estimated totals of groups, from those of cells."""
-        found = _per_group(self.group, each * self._weight[self.stratum], self.groups)
-        return found / (1 - self.unseen) if 0 < self.unseen < 1 else found
+        totals = _per_group(self.group, of_cells * self._weight[self.stratum], self.groups)
+        return totals / (1 - self.unseen) if 0 < self.unseen < 1 else totals
 
     @functools.cached_property
     def _weight(self) -> Floats:
@@ -264,7 +264,7 @@ class Design:
         # Squares of what was all read may not be known.
         second, third = np.nan_to_num(second), np.nan_to_num(third)
         moments = (m * mean, second + m * mean**2, third + 3 * mean * second + m * mean**3)
-        first, squares, cubes = (_per_group(self.group, weight * each, self.groups) / rows for each in moments)
+        first, squares, cubes = (_per_group(self.group, weight * moment, self.groups) / rows for moment in moments)
         spread, lean = squares - first**2, cubes - 3 * first * squares + 2 * first**3
         size, left = there[self._partly].astype(np.float64), 1 - read[self._partly] / there[self._partly]
         odds = left / (1 - left)
@@ -288,12 +288,12 @@ class Design:
         for wanted in (KEY, OPEN_KEY):
             for fraction in np.unique(keep[kind == wanted]):
                 mine = (kind == wanted) & (keep == fraction)
-                one = self._one_fraction(mine, float(fraction), wanted == OPEN_KEY, total, count)
-                deviation += np.sqrt(one[0])
-                part_variance += one[0]
-                moving += one[1]
-                skew += one[2]
-                keys = np.maximum(keys, one[3])
+                part = self._one_fraction(mine, float(fraction), wanted == OPEN_KEY, total, count)
+                deviation += np.sqrt(part[0])
+                part_variance += part[0]
+                moving += part[1]
+                skew += part[2]
+                keys = np.maximum(keys, part[3])
         grown = np.divide(deviation**2, part_variance, out=np.ones(self.groups), where=part_variance > 0) ** 1.5
         return deviation**2, moving * grown, skew * grown, keys
 
@@ -304,8 +304,8 @@ class Design:
         group = self.group[cells]
         y, size = total[cells], self.strata.read[self.stratum[cells]].astype(np.float64)
 
-        def add(each: Floats) -> Floats:
-            return _per_group(group, each, self.groups)
+        def add(of_cells: Floats) -> Floats:
+            return _per_group(group, of_cells, self.groups)
 
         keys = add(np.ones(len(y)))
         first, second, third = add(y), add(y * y), add(y**3)
@@ -331,5 +331,5 @@ def design_of(sums: Sums) -> Design:
     return Design(strata, sums.cells.stratum, sums.cells.group, sums.groups, lone, sums.complete)
 
 
-def _per_group(group: Integers, each: Floats | Integers, groups: int) -> Floats:
-    return np.bincount(group, each, groups).astype(np.float64, copy=False)
+def _per_group(group: Integers, of_cells: Floats | Integers, groups: int) -> Floats:
+    return np.bincount(group, of_cells, groups).astype(np.float64, copy=False)

@@ -12,7 +12,7 @@ from anabranch.log.storage import Storage
 
 __all__ = ["COPY", "PRIMARY", "Layout", "ReadPlace", "layout_of"]
 
-_LAYOUTS: dict[str, type[Layout]] = {each.name: each for each in (Plain, OnWriteReplicate, RandomizeThenSort)}
+_LAYOUTS: dict[str, type[Layout]] = {layout.name: layout for layout in (Plain, OnWriteReplicate, RandomizeThenSort)}
 
 
 def layout_of(info: ArchiveInfo, time_column: str, storage: Storage) -> Layout:

@@ -119,15 +119,15 @@ class LazySummaries:
 
     def _places(self) -> dict[Shape, Storage]:
         """The shapes there are that fit the columns of the stream, and where their files are."""
-        found: dict[Shape, Storage] = {}
+        places: dict[Shape, Storage] = {}
         for name in self._storage.directories():
             said = self._storage.child(name).read_json(_SHAPE)
             if not isinstance(said, dict):
                 continue
             shape = Shape(said["every"], tuple(said["keys"]), tuple(said["values"]))
             if {*shape.keys, *shape.values} <= set(self._schema.names) and self._place(shape).path.endswith(name):
-                found[shape] = self._place(shape)
-        return found
+                places[shape] = self._place(shape)
+        return places
 
     def _described(self, shape: Shape) -> dict[str, object]:
         types = {name: str(self._schema.field(name).type) for name in (*shape.keys, *shape.values)}
@@ -146,12 +146,12 @@ class LazySummaries:
         """Fewer files; readers that lose one of the old ones under their hands read rows instead."""
         place, old = self._place(shape), self._spans(shape)
         for span in joined(old):
-            inside = [each for each in old if span[0] <= each[0] and each[1] <= span[1]]
+            inside = [inner for inner in old if span[0] <= inner[0] and inner[1] <= span[1]]
             if len(inside) > 1 and (summaries := self.read(shape, span)) is not None:
                 _write(place, span, summaries)
-                for each in inside:
-                    if each != span:
-                        place.delete(_name(each))
+                for inner in inside:
+                    if inner != span:
+                        place.delete(_name(inner))
 
 
 def _read(place: Storage, file: Span, wanted: Span) -> pa.Table:

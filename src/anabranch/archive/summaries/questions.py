@@ -85,7 +85,7 @@ def question_by_summaries(
     if where is not None:
         table = table.filter(where(table))
     keys = [_key(table, shape, column) for _, column in question.keys]
-    found, columns = totals(table, shape, keys)
+    answer, columns = totals(table, shape, keys)
     if not question.keys and not table.num_rows:
         # Without groups there is an answer also about nothing.
         counts = {0, *(shape.value_at(value, "count") - shape.rows_at for value in shape.values)}
@@ -94,9 +94,9 @@ def question_by_summaries(
     for name, function, column in question.aggregates:
         value = _value(columns, shape, function, column)
         names += [name, f"{name}_low", f"{name}_high"]
-        found += [value, value, value]
+        answer += [value, value, value]
     rows = len(columns[0])
-    return pa.table([*found, pa.array(np.full(rows, summarised.fraction))], names=[*names, FRACTION])
+    return pa.table([*answer, pa.array(np.full(rows, summarised.fraction))], names=[*names, FRACTION])
 
 
 def _key(table: pa.Table, shape: Shape, column: str | int) -> Column:

@@ -80,14 +80,14 @@ def summaries_for(
     left, summaries_read, kept = [span] if span[0] < span[1] else [], 0, []
     for source, finer in _candidates(shape, store, others):
         covered = source.covered(finer)
-        for part in [part for each in left for part in within(each, covered)]:
+        for part in [part for hole in left for part in within(hole, covered)]:
             part = whole_windows(part, finer.every)
-            found = source.read(finer, part) if part[0] < part[1] else None
-            if found is not None:
-                summaries_read += found.num_rows
-                pieces.append((part, selected(combine(found, finer, shape.every, shape.keys), finer, shape)))
+            summaries = source.read(finer, part) if part[0] < part[1] else None
+            if summaries is not None:
+                summaries_read += summaries.num_rows
+                pieces.append((part, selected(combine(summaries, finer, shape.every, shape.keys), finer, shape)))
                 kept += [part] if finer == shape else []
-        left = [rest for each in left for rest in without(each, [part for part, _ in pieces])]
+        left = [rest for hole in left for rest in without(hole, [part for part, _ in pieces])]
     rows_read = 0
     for part in left:
         for rows in _chunks(reader, part, shape, end.row):
@@ -123,8 +123,10 @@ def _candidates(
 ) -> list[tuple[SummarySource, Shape]]:
     """Where summaries that make the wanted ones may be: the same shape first, then those with the fewest rows."""
     sources: list[SummarySource] = [*([store] if store is not None else []), *others]
-    found = [(source, other) for source in sources for other in source.shapes() if other.makes(shape)]
-    return sorted(found, key=lambda each: (each[1] != shape, -each[1].every, len(each[1].keys)))
+    candidates = [(source, other) for source in sources for other in source.shapes() if other.makes(shape)]
+    return sorted(
+        candidates, key=lambda candidate: (candidate[1] != shape, -candidate[1].every, len(candidate[1].keys))
+    )
 
 
 def _chunks(reader: Rows, span: Span, shape: Shape, end: int) -> Iterator[pa.Table]:

@@ -12,13 +12,13 @@ def joined(spans: list[Span]) -> list[Span]:
     >>> joined([(20, 30), (0, 10), (5, 20), (40, 50)])
     [(0, 30), (40, 50)]
     """
-    found: list[Span] = []
+    apart: list[Span] = []
     for start, end in sorted(spans):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        if apart and start <= apart[-1][1]:
+            apart[-1] = (apart[-1][0], max(end, apart[-1][1]))
         elif start < end:
-            found.append((start, end))
-    return found
+            apart.append((start, end))
+    return apart
 
 
 def within(span: Span, spans: list[Span]) -> list[Span]:
@@ -37,11 +37,11 @@ def without(span: Span, spans: list[Span]) -> list[Span]:
     >>> without((5, 60), [(0, 30), (40, 50)])
     [(30, 40), (50, 60)]
     """
-    found, at = [], span[0]
+    gaps, at = [], span[0]
     for start, end in within(span, spans):
-        found.append((at, start))
+        gaps.append((at, start))
         at = end
-    return [(start, end) for start, end in [*found, (at, span[1])] if start < end]
+    return [(start, end) for start, end in [*gaps, (at, span[1])] if start < end]
 
 
 def whole_windows(span: Span, every: int) -> Span:

@@ -149,10 +149,10 @@ class Connection:
     def close(self) -> None:
         """End it, from any thread: who waits for bytes of it wakes up."""
         self._is_closed = True
-        for each in (self._client, self._server):
-            if each is not None:
+        for side in (self._client, self._server):
+            if side is not None:
                 with contextlib.suppress(OSError):
-                    each.shutdown(socket.SHUT_RDWR)
+                    side.shutdown(socket.SHUT_RDWR)
 
     def _run(self) -> None:
         answers: threading.Thread | None = None

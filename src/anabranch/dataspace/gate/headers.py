@@ -55,13 +55,13 @@ class HeaderReader:
             raise HeadersInvalid("a header is cut off, or refers to one that is not there") from None
 
     def _read(self, block: bytes) -> list[Header]:
-        found: list[Header] = []
+        headers: list[Header] = []
         at = 0
         while at < len(block):
             first = block[at]
             if first & 0x80:
                 index, at = _integer(block, at, 7)
-                found.append(self._entry(index))
+                headers.append(self._entry(index))
             elif first & 0xE0 == 0x20:
                 size, at = _integer(block, at, 5)
                 if size > MOST_TABLE_BYTES:
@@ -76,10 +76,10 @@ class HeaderReader:
                 else:
                     name, at = _text(block, at)
                 value, at = _text(block, at)
-                found.append((name, value))
+                headers.append((name, value))
                 if is_kept:
                     self._keep((name, value))
-        return found
+        return headers
 
     def _entry(self, index: int) -> Header:
         if not index:
@@ -153,7 +153,7 @@ def _unpacked(packed: bytes) -> bytes:
 @cache
 def _codes() -> dict[tuple[int, int], int]:
     """Which byte a code of some bits stands for."""
-    lengths = [int(each) for each in _CODE_LENGTHS.split()]
+    lengths = [int(digits) for digits in _CODE_LENGTHS.split()]
     codes: dict[tuple[int, int], int] = {}
     code, before = 0, 0
     for length, symbol in sorted((length, symbol) for symbol, length in enumerate(lengths)):

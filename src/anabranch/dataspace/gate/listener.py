@@ -71,9 +71,11 @@ class Gate:
         """Close connections that take too long; called now and then."""
         now = time.monotonic()
         with self._mutex:
-            overdue = [each for each in self._connections.values() if each.is_overdue(now, self._limits)]
-        for each in overdue:
-            each.close()
+            overdue = [
+                connection for connection in self._connections.values() if connection.is_overdue(now, self._limits)
+            ]
+        for connection in overdue:
+            connection.close()
 
     def close_listener(self) -> None:
         """Let nobody in any more."""
@@ -87,8 +89,8 @@ class Gate:
         self.close_listener()
         with self._mutex:
             connections = list(self._connections.values())
-        for each in connections:
-            each.close()
+        for connection in connections:
+            connection.close()
         shutil.rmtree(self._place, ignore_errors=True)
 
     def _accept(self) -> None:
@@ -106,7 +108,7 @@ class Gate:
     def _admit(self, client: socket.socket, address: str) -> None:
         name = f"c{next(self._numbers)}"
         with self._mutex:
-            each_has = Counter(each.address for each in self._connections.values())
+            each_has = Counter(connection.address for connection in self._connections.values())
             most = self._limits.most_connections
             if each_has.total() >= most or each_has[address] >= max(most // 2, 1):
                 client.close()
@@ -141,8 +143,8 @@ class Gate:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, _, _, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
+    infos = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, _, _, _, address = min(infos, key=lambda info: info[0] != socket.AF_INET)
     both = family == socket.AF_INET6 and address[0] == "::" and socket.has_dualstack_ipv6()
     return socket.create_server(address, family=family, backlog=128, dualstack_ipv6=both)
 

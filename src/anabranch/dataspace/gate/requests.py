@@ -65,7 +65,7 @@ class RequestFilter:
 
     def unfinished_since(self) -> float | None:
         """When the oldest request that is not complete began."""
-        return min((each.began for each in list(self._requests.values())), default=None)
+        return min((request.began for request in list(self._requests.values())), default=None)
 
     def take(self, data: bytes) -> bytes:
         """What of the bytes, and of those that waited, may pass now."""
@@ -173,7 +173,7 @@ class RequestFilter:
                 if request.prefix[0] or length > request.most_bytes:
                     self._refuse(request, stream, bytes(_PREFIX), out)
                     return
-                if sum(max(each.left, 0) for each in self._requests.values()) > MOST_UNFINISHED_BYTES:
+                if sum(max(unfinished.left, 0) for unfinished in self._requests.values()) > MOST_UNFINISHED_BYTES:
                     raise Refused("too much at once")
         passing = held + piece
         request.left -= len(passing)

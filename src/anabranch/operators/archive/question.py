@@ -121,8 +121,8 @@ def answer(question: Question, run: Run, rows: int, clock: Clock = time.monotoni
     return Answer(_table(question, answer, met), reading.rounds, _notices(question, answer))
 
 
-def _notices(question: Question, found: Estimates) -> list[str]:
-    withheld = dict(zip((name for name, _, _ in question.aggregates), found.withheld, strict=True))
+def _notices(question: Question, answer: Estimates) -> list[str]:
+    withheld = dict(zip((name for name, _, _ in question.aggregates), answer.withheld, strict=True))
     return notices({name: withheld[source] for name, source in question.columns if source in withheld})
 
 

@@ -85,7 +85,10 @@ class Bounded:
 
     def ranges(self, schema: pa.Schema, known: Ranges) -> list[Range]:
         """Between which values each argument lies, from the ranges of columns."""
-        return [ANYTHING if one is None else range_of(one.sql, schema, known) for _, _, one in self.aggregates]
+        return [
+            ANYTHING if argument is None else range_of(argument.sql, schema, known)
+            for _, _, argument in self.aggregates
+        ]
 
     def answer(
         self,
@@ -152,8 +155,8 @@ def bind_bounded(
 
 def _type_of(function: str, type_: pa.DataType | None) -> pa.DataType:
     estimator = estimator_of(function)
-    found = aggregate(function, type_)  # complains about arguments it cannot take
-    return found.type if estimator in ("min", "max") else pa.float64()
+    computed = aggregate(function, type_)  # complains about arguments it cannot take
+    return computed.type if estimator in ("min", "max") else pa.float64()
 
 
 def with_time(columns: tuple[tuple[str, str], ...], time: str) -> tuple[tuple[str, str], ...]:

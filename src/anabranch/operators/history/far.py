@@ -48,21 +48,21 @@ class FarRows:
 
     def spans_of(self, start: int, end: int) -> tuple[int, int]:
         """Which of the spans have some of the rows start ≤ n < end."""
-        ends, starts = [each.end for each in self.spans], [each.start for each in self.spans]
+        ends, starts = [span.end for span in self.spans], [span.start for span in self.spans]
         return bisect.bisect_right(ends, start), bisect.bisect_left(starts, end)
 
     def ranges(self, first: int, last: int) -> Ranges:
         """The ranges of all other rows of the spans numbered first ≤ n < last."""
-        return united(self.rows.column_names[1:], (each.ranges for each in self.spans[first:last]))
+        return united(self.rows.column_names[1:], (span.ranges for span in self.spans[first:last]))
 
     def told(self, start: int, end: int) -> bool:
         """Whether of all rows start ≤ n < end it is known which lie far out."""
         first, last = self.spans_of(start, end)
-        return all(each.told for each in self.spans[first:last])
+        return all(span.told for span in self.spans[first:last])
 
     def state(self) -> SavedState:
         """As it is kept."""
-        spans = [(each.start, each.end, to_text(each.ranges).decode(), each.told) for each in self.spans]
+        spans = [(span.start, span.end, to_text(span.ranges).decode(), span.told) for span in self.spans]
         return SavedState({"rows": self.rows}, {"spans": spans})
 
 

@@ -121,8 +121,8 @@ class HistoryJoinAggregate(Operator):
                 return end[name].row
             time = int(integers(reader.read(row, row + 1, [reader.time_column]).column(0))[0])
             since = time // self.every * self.every
-        found = reader.row_at_time(since, end[name].row)
-        return found if own else max(found, min(reader.first_logged_row(), end[name].row))
+        begin = reader.row_at_time(since, end[name].row)
+        return begin if own else max(begin, min(reader.first_logged_row(), end[name].row))
 
     # -- run ---------------------------------------------------------------------------------------
 
@@ -168,15 +168,15 @@ class HistoryJoinAggregate(Operator):
         time = inputs.readers[self.join.stream].time_column
         first, last = task.detail["rows"]
         period, sums = 0, None
-        for table, found in self.join.found(task, inputs, first, last, list(dict.fromkeys(reads))):
-            met = self.join.met(found)
+        for table, counts in self.join.found(task, inputs, first, last, list(dict.fromkeys(reads))):
+            met = self.join.met(counts)
             panes, bounds = pane_runs(frozen(integers(table.column(time))), self.every)
             for pane, low, high in zip(panes.tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
                 if sums is not None and period != pane:
                     yield self._estimated(bounded, sums, period, keep, inputs.work)
                     sums = None
                 live, mine = table.slice(low, high - low), met[low:high]
-                more = self._sums(bounded, live, mine, found[:, low:high], keep, by)
+                more = self._sums(bounded, live, mine, counts[:, low:high], keep, by)
                 period, sums = pane, more if sums is None else sums + more
         if sums is not None:
             yield self._estimated(bounded, sums, period, keep, inputs.work)
@@ -186,12 +186,12 @@ class HistoryJoinAggregate(Operator):
         bounded: Bounded,
         live: pa.Table,
         met: NDArray[np.bool_],
-        found: NDArray[np.int64],
+        counts: NDArray[np.int64],
         keep: float,
         by: Bound,
     ) -> Sums:
         """The sums of live rows that were met; of all of them, kept or not, it is known how far they reach."""
-        rows = with_found(live.filter(pa.array(met)), found[:, met], keep)
+        rows = with_found(live.filter(pa.array(met)), counts[:, met], keep)
         ranges = None
         if bounded.estimates:
             known = {**ranges_of(live), PORTIONS: Range(0, self.join.portions)}

@@ -278,9 +278,9 @@ class Landmark(Operator):
         if states is not None:
             return kept_far(states[0])
         begin = max(log.row_at_time(self.since, self.live_from), log.first_row())
-        found = look_for_far(log, begin, self.live_from, program.reads, LEAST, by)
-        files.save(_FAR, _FAR, 0, 1, found.state())
-        return found
+        far = look_for_far(log, begin, self.live_from, program.reads, LEAST, by)
+        files.save(_FAR, _FAR, 0, 1, far.state())
+        return far
 
     def _bound(self, source: pa.Schema, time_column: str) -> WindowProgram | Bounded:
         return (_exact if self.reducer is None else _in_part)(self, source, time_column)

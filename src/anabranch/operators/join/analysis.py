@@ -89,12 +89,12 @@ class _Analysis:
         known = {frozenset((s.source, s.value.sql) for s in equality.sides) for equality in self._equalities}
         for group in groups:
             sides = sorted(group.items())
-            for at, (key, one) in enumerate(sides):
+            for at, (key, side) in enumerate(sides):
                 for other_key, side_after in sides[at + 1 :]:
-                    kind = _kind(one.value.type, side_after.value.type)
+                    kind = _kind(side.value.type, side_after.value.type)
                     new = key[0] != other_key[0] and frozenset((key, other_key)) not in known
-                    if new and kind is not None and one.value.type == side_after.value.type:
-                        self._equalities.append(Equality((one, side_after), kind, None))
+                    if new and kind is not None and side.value.type == side_after.value.type:
+                        self._equalities.append(Equality((side, side_after), kind, None))
 
     def _add_bands(self) -> None:
         """Comparisons of two values, shifted by constants, that together bound their difference on both sides."""

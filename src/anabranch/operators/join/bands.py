@@ -12,13 +12,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from anabranch.kernels.chains import ChainEntries, Probes
 from anabranch.kernels.values import Column, float_order, from_float_order, frozen, integers, valid
 from anabranch.operators.join.conditions import Band, Equality
 from anabranch.operators.join.keys import cells_of, doubles, is_single
 from anabranch.operators.join.partials import PartialResults
 from anabranch.operators.join.rows import SourceRows
 from anabranch.operators.join.steps import HashStep, Ints, Pairs, ScanStep, other_side, side_of
-from anabranch.windows.index.chains import ChainEntries, ChainIndex, Probes
+from anabranch.windows.index.chains import ChainIndex
 
 _MOST_CELLS = 128
 """Cells side by side are in different buckets of an index; this many surely are."""

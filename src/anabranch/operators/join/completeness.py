@@ -20,8 +20,8 @@ def estimated(completeness: NDArray[np.float64]) -> dict[str, float]:
     return counted(len(completeness), float((1 / np.maximum(completeness, 1e-9)).sum()))
 
 
-def together(one: dict[str, float], other: dict[str, float]) -> dict[str, float]:
-    return counted(one["found"] + other["found"], one["expected"] + other["expected"])
+def together(counts: dict[str, float], other: dict[str, float]) -> dict[str, float]:
+    return counted(counts["found"] + other["found"], counts["expected"] + other["expected"])
 
 
 def after(kept: dict[str, float] | None, said: dict[str, float]) -> dict[str, float]:

@@ -60,8 +60,8 @@ class JoinProgram:
             sides = {0: first}
             for equality in self.conditions.equalities:
                 same_type = equality.sides[0].value.type == equality.sides[1].value.type
-                for one, opposite in (equality.sides, equality.sides[::-1]):
-                    if one.source == 0 and one.value.sql == first.value.sql and same_type:
+                for side, opposite in (equality.sides, equality.sides[::-1]):
+                    if side.source == 0 and side.value.sql == first.value.sql and same_type:
                         sides.setdefault(opposite.source, opposite)
             if len(sides) == self.count:
                 return tuple(sides[i] for i in range(self.count))

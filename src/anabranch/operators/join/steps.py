@@ -17,13 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anabranch.kernels.bounds import pairs_in_blocks, pairs_in_ranges
+from anabranch.kernels.chains import ChainEntries, Probes
 from anabranch.kernels.values import Column, frozen, valid
 from anabranch.operators.join.conditions import Comparison, Equality, SourceExpression
 from anabranch.operators.join.keys import doubles, equality_keys, is_single
 from anabranch.operators.join.partials import PartialResults
 from anabranch.operators.join.rows import SourceRows
 from anabranch.operators.live import Live
-from anabranch.windows.index.chains import LEAST_ROOM, ChainEntries, ChainIndex, Probes
+from anabranch.windows.index.chains import LEAST_ROOM, ChainIndex
 
 Ints = NDArray[np.int64]
 Pairs: TypeAlias = tuple[Ints, Ints]

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from anabranch.kernels.cells import places_of_cells
-from anabranch.kernels.matching import match_all, match_nearest
+from anabranch.kernels.matching import Window, match_all, match_nearest
 from anabranch.kernels.merge import (
     ADAPTED,
     ALL,
@@ -100,14 +100,13 @@ class KeySample:
             tolerance = np.concatenate([[0.0], tolerance])
         sort_fully(a, window_a, count_a)
         sort_fully(b, window_b, count_b)
+        all_a, all_b = Window(a, window_a, count_a), Window(b, window_b, count_b)
         if policy == ALL:
-            pairs, _ = match_all(a, window_a, count_a, 0, b, window_b, count_b, 0, tolerance)
+            pairs, _ = match_all(all_a, 0, all_b, 0, tolerance)
             return len(np.unique(pairs)), min(count_a, count_b)
         out_a, out_b = np.empty(count_a, np.int64), np.empty(count_a, np.int64)
         rows_a, rows_b = np.arange(count_a), np.arange(count_b)
-        merged = match_nearest(
-            a, rows_a, window_a, count_a, b, rows_b, window_b, count_b, tolerance, False, 0, 0, out_a, out_b
-        )
+        merged = match_nearest(all_a, rows_a, all_b, rows_b, tolerance, False, 0, 0, out_a, out_b)
         return int(merged), min(count_a, count_b)
 
     def to_table(self) -> pa.Table:

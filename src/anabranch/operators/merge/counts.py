@@ -11,7 +11,7 @@ _THE_SAME = ("left", "right", "promised")
 
 def together(some: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What two tasks count of the merges of one query."""
-    return [_added(one, other) for one, other in zip(some, others, strict=True)]
+    return [_added(counts, other) for counts, other in zip(some, others, strict=True)]
 
 
 def after(kept: list[dict[str, Any]] | None, said: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -43,20 +43,20 @@ def _promise(merge: dict[str, Any]) -> str:
     )
 
 
-def _added(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+def _added(counts: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """The counts of two tasks of the same merge together."""
-    added = dict(one)
+    added = dict(counts)
     for name, value in other.items():
-        if name not in one:
+        if name not in counts:
             added[name] = value
         elif name == "window":
-            added[name] = max(one[name], value)
+            added[name] = max(counts[name], value)
         elif name == "step":
-            added[name] = min(one[name], value)
+            added[name] = min(counts[name], value)
         elif isinstance(value, list):
-            added[name] = [a + b for a, b in zip(one[name], value, strict=True)]
+            added[name] = [a + b for a, b in zip(counts[name], value, strict=True)]
         elif name not in _THE_SAME:
-            added[name] = one[name] + value
+            added[name] = counts[name] + value
     return added
 
 

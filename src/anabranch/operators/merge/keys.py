@@ -165,8 +165,8 @@ class Keyed:
         matrix = np.empty((len(keys), table.num_rows), np.float64)
         usable, suits = np.ones(table.num_rows, np.bool_), all(key.suits_doubles for key in keys)
         for i, (key, column) in enumerate(zip(keys, columns, strict=True)):
-            matrix[i], one, enough = key.doubles(column)
-            usable &= one
+            matrix[i], fits, enough = key.doubles(column)
+            usable &= fits
             suits &= enough
         return Keyed(tuple(keys), columns, matrix, usable, suits)
 

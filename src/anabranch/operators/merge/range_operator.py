@@ -193,7 +193,7 @@ class RangeMerge(Operator):
         table = inputs.readers[stream_a].read(block.first, block.end, own).rename_columns(list(program.reads[0]))
         matching = program.matchings[0]
         keyed = Keyed.of(matching.keys, 0, table)
-        by, usable = [one.values(0, table) for one in matching.by], keyed.usable
+        by, usable = [equal.values(0, table) for equal in matching.by], keyed.usable
         for column in by:
             usable &= valid(column)
         places = np.flatnonzero(usable)
@@ -206,8 +206,8 @@ class RangeMerge(Operator):
         partners, right = asked.partners(pairs)
         left = places[pairs.left]
         missing = np.setdiff1d(np.arange(table.num_rows), left)
-        found = completeness.counted(table.num_rows - len(missing), table.num_rows)
-        inputs.work.report(completeness.KIND, found)
+        share = completeness.counted(table.num_rows - len(missing), table.num_rows)
+        inputs.work.report(completeness.KIND, share)
         if self.joins[0] == "anti":
             left, right = missing, np.full(len(missing), -1)
         elif self.joins[0] == "left":
@@ -304,7 +304,7 @@ class _Asked:
 
     def ask(self, cube: Cube, without: Cube | None, after: int) -> Found:
         """The next records that are within tolerance of a cube: a window of them, if there are as many."""
-        found: list[tuple[pa.Table, Ints, Numbers]] = []
+        parts: list[tuple[pa.Table, Ints, Numbers]] = []
         left, more = self._window, True
         while left > 0 and more:
             table, more = self._ranges.query_rows(
@@ -317,15 +317,15 @@ class _Asked:
             )
             self.rows_read += table.num_rows
             self.bytes_read += table.nbytes
-            found.append(self._inside(table, cube, without))
-            left -= len(found[-1][1])
+            parts.append(self._inside(table, cube, without))
+            left -= len(parts[-1][1])
             after = int(table.column(ROW)[-1].as_py()) if more else after
-        rows = np.concatenate([each for _, each, _ in found])
-        keys = np.concatenate([each for _, _, each in found], axis=1)
-        self._last = pa.concat_tables([each for each, _, _ in found]), rows
+        rows = np.concatenate([rows for _, rows, _ in parts])
+        keys = np.concatenate([keys for _, _, keys in parts], axis=1)
+        self._last = pa.concat_tables([table for table, _, _ in parts]), rows
         seen = Cube.around(keys) if len(rows) else None
         if self._by:
-            groups = self._groups([one.values(1, self._last[0]) for one in self._matching.by])[1]
+            groups = self._groups([equal.values(1, self._last[0]) for equal in self._matching.by])[1]
             of_any = groups >= 0
             keys, rows = self._with_groups(keys, groups)[:, of_any], rows[of_any]
         return Found(np.ascontiguousarray(keys), rows, seen, after if more else None)
@@ -364,7 +364,7 @@ class _Asked:
         """The records that were kept, and the place of each pair's partner among them."""
         numbers = np.concatenate([rows for _, rows in self._kept])
         order = np.argsort(numbers, kind="stable")
-        return pa.concat_tables([each for each, _ in self._kept]), order[np.searchsorted(numbers[order], pairs.right)]
+        return pa.concat_tables([table for table, _ in self._kept]), order[np.searchsorted(numbers[order], pairs.right)]
 
 
 def _span(key: Key, low: Any, high: Any, widens: Literal[1, -1]) -> tuple[float, float]:
@@ -373,6 +373,6 @@ def _span(key: Key, low: Any, high: Any, widens: Literal[1, -1]) -> tuple[float,
         least, most = key.double(low), key.double(high)
         return wider(least, most, key.width) if widens > 0 else (least, most)
     tolerance = key.tolerance if widens > 0 else 0
-    least, most = (float(each / 10**key.scale) for each in (key.number(low) - tolerance, key.number(high) + tolerance))
+    least, most = (float(end / 10**key.scale) for end in (key.number(low) - tolerance, key.number(high) + tolerance))
     slack = widens * _SLACK * float(np.spacing(max(abs(least), abs(most))))
     return least - slack, most + slack

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anabranch.kernels.exact import corners, is_below, is_near
-from anabranch.kernels.matching import distances, match_all, match_first, match_first_by_cursors, take_each_once
+from anabranch.kernels.matching import Window, distances, match_all, match_first, match_first_by_cursors, take_each_once
 from anabranch.kernels.nearly_sorted import sort_fully
 from anabranch.operators.merge.keys import Numbers
 
@@ -136,16 +136,14 @@ def _matches(
     keys_a: Numbers, window_a: Ints, keys_b: Numbers, window_b: Ints, tolerance: Numbers, policy: str
 ) -> tuple[Ints, Ints, bool]:
     """Positions of pairs, and whether a cursor would have come to the end of the block before that of the window."""
-    sizes = len(window_a), len(window_b)
+    a, b = Window(keys_a, window_a, len(window_a)), Window(keys_b, window_b, len(window_b))
     if policy != "first":
-        return *match_all(keys_a, window_a, sizes[0], 0, keys_b, window_b, sizes[1], 0, tolerance), False
-    out_a, out_b = np.empty(sizes[0], np.int64), np.empty(sizes[0], np.int64)
+        return *match_all(a, 0, b, 0, tolerance), False
+    out_a, out_b = np.empty(a.size, np.int64), np.empty(a.size, np.int64)
     if len(tolerance) == 1:
-        count, at_end = match_first_by_cursors(
-            keys_a, window_a, sizes[0], keys_b, window_b, sizes[1], tolerance, out_a, out_b
-        )
+        count, at_end = match_first_by_cursors(a, b, tolerance, out_a, out_b)
     else:
-        count = match_first(keys_a, window_a, sizes[0], keys_b, window_b, sizes[1], tolerance, out_a, out_b)
+        count = match_first(a, b, tolerance, out_a, out_b)
         last_a, last_b = window_a[-1], window_b[-1]
         at_end = is_below(keys_a, 0, last_a, keys_b, 0, last_b) or is_near(
             keys_a, 0, last_a, keys_b, 0, last_b, tolerance, 0

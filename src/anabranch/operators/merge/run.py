@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from anabranch.errors import QueryError
 from anabranch.kernels.hashing import hashes_of_rows
-from anabranch.kernels.merge import DROPPED_A, DROPPED_B, LAST, MERGED, NEVER, REACHED
+from anabranch.kernels.merge import DROPPED_A, DROPPED_B, LAST, MERGED, NEVER, REACHED, Known
 from anabranch.kernels.values import integers
 from anabranch.operators.base import MIN_TIME, Inputs, Offset, Offsets, Task, time_of_row
 from anabranch.operators.join import completeness
@@ -21,7 +21,6 @@ from anabranch.operators.merge.pacing import Pacing, RecordClock
 from anabranch.operators.merge.program import MergeProgram, joined
 from anabranch.operators.merge.records import Flags, Ints, Records
 from anabranch.operators.merge.step import (
-    Known,
     MergeAnswers,
     Merged,
     MergeGroups,

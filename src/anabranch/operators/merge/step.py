@@ -21,6 +21,10 @@ from anabranch.kernels.merge import (
     REACHED,
     SIZE,
     STEP,
+    Known,
+    Side,
+    Terms,
+    Waiting,
     merge_groups,
     next_due_of_groups,
 )
@@ -57,20 +61,19 @@ class Rules:
         """The tolerances as doubles."""
         return np.array([key.width for key in self.keys])
 
-
-@dataclass(frozen=True)
-class Known:
-    """Up to which time rounds are known; by rows, also up to which time it is what came of each stream (`sure`)."""
-
-    time: int
-    sure: int
-    by_rows: bool = False
-    ahead: int = 0
-    """By how much the rows of the left side have larger numbers than those of the right that they belong to."""
-
-    @staticmethod
-    def until(time: int) -> Known:
-        return Known(time, time)
+    def terms(self, *, as_doubles: bool) -> Terms:
+        """As the kernel wants them."""
+        return Terms(
+            tolerance=tolerances(self.keys, as_doubles=as_doubles),
+            policy=self.policy,
+            every=self.every,
+            wait=self.wait,
+            wants_a=self.join != "inner",
+            wants_b=self.join == "full",
+            delta=self.delta,
+            largest=self.largest,
+            smallest_step=max(1, self.step // 64),
+        )
 
 
 @dataclass
@@ -176,13 +179,10 @@ def run_step(
     cut = _Cut.of(rules, waiting.groups, by_a, by_b, len(left), len(right))
     side_a = _Side(left, keys_a, usable_a, cut.order_a, cut.bounds_a, rules.wait > 0)
     side_b = _Side(right, keys_b, usable_b, cut.order_b, cut.bounds_b, rules.wait > 0)
+    terms = rules.terms(as_doubles=as_doubles)
     out, stay_a, stay_b, lengths = merge_groups(
-        *side_a.arrays(), *side_b.arrays(),
-        tolerances(rules.keys, as_doubles=as_doubles), rules.policy, rules.every,
-        known.time, known.sure, known.by_rows, known.ahead, rules.wait,
-        rules.join != "inner", rules.join == "full",
-        cut.groups.control, cut.groups.rings, rules.delta, rules.largest, max(1, rules.step // 64),
-    )  # fmt: skip
+        side_a.arrays(), side_b.arrays(), terms, known, cut.groups.control, cut.groups.rings
+    )
     answers = MergeAnswers(side_a.places(out[0]), side_b.places(out[1]), out[2], out[3])
     if rules.by:
         answers = answers.at(np.lexsort(order_of(answers, left, right)[::-1]))
@@ -203,12 +203,12 @@ def next_due(rules: Rules, waiting: WaitingRecords, known: Known) -> int:
     sides = waiting.left, waiting.right
     by_a, by_b = ([equal.values(side, records.table) for equal in rules.by] for side, records in enumerate(sides))
     cut = _Cut.of(rules, waiting.groups, by_a, by_b, len(sides[0]), len(sides[1]))
-    arrays = []
+    waits = []
     for records, order, bounds in ((sides[0], cut.order_a, cut.bounds_a), (sides[1], cut.order_b, cut.bounds_b)):
         places = slice(None) if order is None else order
         windows = np.diff(np.concatenate([[0], np.cumsum(records.in_window[places])])[bounds])
-        arrays += [bounds, windows, records.times[places], records.own[places]]
-    due: int = next_due_of_groups(*arrays, rules.every, known.by_rows, rules.wait, known.time, cut.groups.control)
+        waits.append(Waiting(bounds, windows, records.times[places], records.own[places]))
+    due: int = next_due_of_groups(*waits, rules.every, rules.wait, known, cut.groups.control)
     return due
 
 
@@ -236,7 +236,7 @@ class _Side:
     waits: bool
     """Whether there is a limit to how long records wait: only then it is written down since when they do."""
 
-    def arrays(self) -> tuple[NDArray[Any], ...]:
+    def arrays(self) -> Side:
         records, keys, usable = self.records, self.keys, self.usable
         times, own, rows, met, inside = records.times, records.own, records.rows, records.met, records.in_window
         if self.order is not None:
@@ -247,7 +247,7 @@ class _Side:
         windows = np.diff(before[self.bounds])
         # Machine code is made for an array that may be written to, even where it is not.
         self.own, self.met = own.copy() if self.waits or not own.flags.writeable else own, met.copy()
-        return self.bounds, windows, keys, usable, times, self.own, rows, self.met
+        return Side(self.bounds, windows, keys, usable, times, self.own, rows, self.met)
 
     def places(self, numbers: Ints) -> Ints:
         """Places in the list of records, for those the kernel gave."""
@@ -285,12 +285,12 @@ class _Cut:
             pa.chunked_array([*chunks(k), *chunks(a), *chunks(b)], equal.type)
             for equal, k, a, b in zip(rules.by, kept.keys, by_a, by_b, strict=True)
         ]
-        found = encode(columns, known + count_a + count_b)
-        codes_a, codes_b = found.codes[known : known + count_a], found.codes[known + count_a :]
-        keys = found.keys(np.arange(found.size, dtype=np.int32))
-        groups = _regrouped(rules, kept, keys, found.codes[:known], found.size)
-        order_a, bounds_a = _sorted_by(codes_a, found.size)
-        order_b, bounds_b = _sorted_by(codes_b, found.size)
+        coded = encode(columns, known + count_a + count_b)
+        codes_a, codes_b = coded.codes[known : known + count_a], coded.codes[known + count_a :]
+        keys = coded.keys(np.arange(coded.size, dtype=np.int32))
+        groups = _regrouped(rules, kept, keys, coded.codes[:known], coded.size)
+        order_a, bounds_a = _sorted_by(codes_a, coded.size)
+        order_b, bounds_b = _sorted_by(codes_b, coded.size)
         return _Cut(groups, order_a, bounds_a, order_b, bounds_b)
 
 

@@ -346,10 +346,10 @@ class WindowValues:
                 kept = valid(column)
                 column, own = pc.drop_null(column), ids[kept]
                 where = np.append(0, np.cumsum(kept))[bounds]
-            found = indexed.encode(one_array(column), self._pending, at)
-            indexed.settle(found, own, len(panes), self._fine.size // length)
+            encoded = indexed.encode(one_array(column), self._pending, at)
+            indexed.settle(encoded, own, len(panes), self._fine.size // length)
             indexed.index.reserve_groups(self._groups)
-            codes.append(found)
+            codes.append(encoded)
             groups.append(own)
             cuts.append(where)
         for i, pane in enumerate(panes.tolist()):

@@ -58,7 +58,7 @@ def _tokens_of(select: Select, call: exp.Expr) -> list[Token]:
     """The tokens of the third argument: those of an interval remember no place in the tree."""
     tokens = tokenize(select.text)
     at = next(index for index, token in enumerate(tokens) if token.start == call.meta["start"]) + 1
-    depth, commas, found = 0, 0, list[Token]()
+    depth, commas, argument = 0, 0, list[Token]()
     for token in tokens[at:]:
         depth += (word(token) in ("(", "[")) - (word(token) in (")", "]"))
         if depth == 0:
@@ -66,8 +66,8 @@ def _tokens_of(select: Select, call: exp.Expr) -> list[Token]:
         if depth == 1 and word(token) == ",":
             commas += 1
         elif commas == 2:
-            found.append(token)
-    return found
+            argument.append(token)
+    return argument
 
 
 def _interval(select: Select, tokens: list[Token]) -> int | None:
@@ -94,9 +94,9 @@ def _number(select: Select, node: exp.Expr, tokens: list[Token], kind: Kind) -> 
     if number is not None:  # too large for a DOUBLE is still a number
         return _checked(number, select, tokens, kind)
     try:
-        found = expressions.compile(sql_of(without_own_functions(node.copy())), pa.schema([("one", pa.int8())]))
-        if is_number(found.type) or is_decimal(found.type):
-            value = found.evaluate(pa.table({"one": pa.array([1], pa.int8())}))[0].as_py()
+        constant = expressions.compile(sql_of(without_own_functions(node.copy())), pa.schema([("one", pa.int8())]))
+        if is_number(constant.type) or is_decimal(constant.type):
+            value = constant.evaluate(pa.table({"one": pa.array([1], pa.int8())}))[0].as_py()
     except (AnabranchError, expressions.NotEvaluable, pa.ArrowException):
         value = None
     if not isinstance(value, int | float | Decimal):

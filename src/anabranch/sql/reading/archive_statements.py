@@ -50,19 +50,19 @@ def _take_clauses(cursor: Cursor, archive: CreateArchive) -> CreateArchive:
             raise cursor.error_here("SYNTAX_ERROR", f"{clause} comes twice")
         seen.add(clause)
         if cursor.words("BY"):
-            found: dict[str, Any] = {"by": cursor.name("a column's name")}
+            fields: dict[str, Any] = {"by": cursor.name("a column's name")}
         elif cursor.words("EVERY"):
             every = take_interval(cursor)
-            found = {"every_us": every, "group_by": _take_names(cursor) if cursor.words("GROUP BY") else ()}
+            fields = {"every_us": every, "group_by": _take_names(cursor) if cursor.words("GROUP BY") else ()}
         elif cursor.words("KEEP"):
-            found = {"keep_us": take_interval(cursor)}
+            fields = {"keep_us": take_interval(cursor)}
         elif cursor.words("OPTIONS"):
-            found = {"options": take_options(cursor)}
+            fields = {"options": take_options(cursor)}
         elif cursor.next_is("GROUP BY"):
             cursor.fail("expected EVERY INTERVAL … before GROUP BY")
         else:
             cursor.fail("expected BY, EVERY, KEEP or OPTIONS")
-        archive = dataclasses.replace(archive, **found)
+        archive = dataclasses.replace(archive, **fields)
     return archive
 
 

@@ -47,7 +47,9 @@ def without_filter(node: exp.Filter) -> exp.Expr:
     call: exp.Expr = node.this.copy()
     inner = call.this if isinstance(call, exp.WithinGroup) else call
     keys = [key.this for key in call.expression.expressions] if isinstance(call, exp.WithinGroup) else []
-    distinct = [value for each in inner.expressions if isinstance(each, exp.Distinct) for value in each.expressions]
+    distinct = [
+        value for argument in inner.expressions if isinstance(argument, exp.Distinct) for value in argument.expressions
+    ]
     value = next(iter([*keys, *distinct, *inner.expressions]), None)
     row = aggregate_row(call)
     if value is None or row is None or (isinstance(value, exp.Star) and not row.of_rows):
@@ -84,9 +86,10 @@ class _Reader:
         if isinstance(self.node, exp.WithinGroup):
             return self._within_group(self.node)
         arguments = list(self.node.expressions)
-        if any(isinstance(each, exp.Distinct) for each in arguments):
+        if any(isinstance(argument, exp.Distinct) for argument in arguments):
             return self._distinct(arguments)
-        if any(isinstance(each, exp.Star) for each in arguments) and (not self.row.of_rows or len(arguments) > 1):
+        has_star = any(isinstance(argument, exp.Star) for argument in arguments)
+        if has_star and (not self.row.of_rows or len(arguments) > 1):
             raise self._error("FUNCTION_ARGUMENTS", f"{self.name}(*) means nothing", hint="name a column")
         return _FORMS[self.row.form](self, arguments)
 

@@ -61,9 +61,9 @@ class Stage:
     def _wait(self, query: str) -> None:
         if isinstance(self._db, SparklessDatabase):
             self._db.catch_up()
-        found = self._db.get_query(query)
-        if found.status != "stopped":
-            found.wait(PATIENCE)
+        standing = self._db.get_query(query)
+        if standing.status != "stopped":
+            standing.wait(PATIENCE)
 
     def restart(self) -> None:
         """Close without releasing what streams hold back, as a kill would, and open again."""
@@ -112,10 +112,10 @@ def _lose(checkpoint: Path, fault: str) -> None:
     if fault == "metadata":
         (checkpoint / "metadata").unlink(missing_ok=True)
     log = {"newest commit": "commits", "newest offsets": "offsets", "emptied offsets": "offsets"}.get(fault)
-    numbered = [each for each in checkpoint.glob(f"{log}/*") if each.name.isdigit()] if log else []
+    numbered = [file for file in checkpoint.glob(f"{log}/*") if file.name.isdigit()] if log else []
     if not numbered:
         return
-    newest = max(numbered, key=lambda each: int(each.name))
+    newest = max(numbered, key=lambda file: int(file.name))
     if fault.startswith("emptied"):
         newest.write_bytes(b"")
     else:

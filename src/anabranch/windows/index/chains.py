@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from anabranch.kernels.chains import (
     CROWDED,
@@ -19,53 +18,21 @@ from anabranch.kernels.chains import (
     PROBE,
     ROW,
     TOP,
+    ChainEntries,
+    Chains,
+    Ints,
+    Probes,
     chain,
     count_chains,
     join_chains,
 )
 from anabranch.kernels.values import frozen
 
-Ints = NDArray[np.int64]
 LEAST_ROOM = 1 << 10
 BYTES_PER_ROW = 32
 """What one row takes: three numbers of an entry, and the heads of two buckets."""
 _MOST_ENTRIES = (1 << 31) - 1
 """Heads of buckets are numbers of 32 bits; before entries have larger numbers they are numbered anew."""
-
-
-class ChainEntries(NamedTuple):
-    """Rows to be entered, in the order of their numbers."""
-
-    buckets: Ints
-    keys: Ints
-    rows: Ints
-
-    @staticmethod
-    def by_key(keys: Ints, rows: Ints) -> ChainEntries:
-        return ChainEntries(keys, keys, rows)
-
-
-class Probes(NamedTuple):
-    """What is looked up: keys from `least` to `most` in a bucket, of rows low ≤ row < high.
-
-    No later probe asks for rows before `needed`.
-    """
-
-    buckets: Ints
-    least: Ints
-    most: Ints
-    low: Ints
-    high: Ints
-    needed: Ints
-
-    @staticmethod
-    def of(buckets: Ints, least: Ints, most: Ints, low: Ints, high: Ints) -> Probes:
-        needed = np.minimum.accumulate(low[::-1])[::-1]
-        return Probes(buckets, least, most, low, high, frozen(np.ascontiguousarray(needed)))
-
-    @staticmethod
-    def by_key(keys: Ints, low: Ints, high: Ints) -> Probes:
-        return Probes.of(keys, keys, keys, low, high)
 
 
 class ChainIndex:
@@ -90,24 +57,25 @@ class ChainIndex:
 
     @property
     def nbytes(self) -> int:
-        return int(self._heads.nbytes + self._entries.nbytes)
+        return int(self._chains.heads.nbytes + self._chains.entries.nbytes)
 
     @property
     def covers_from(self) -> int:
         """The oldest row that is surely there, if it was ever entered."""
         oldest = int(self._state[TOP]) - self.room
-        return self._first if oldest <= 0 else max(self._first, int(self._entries[oldest & (self.room - 1), ROW]))
+        return (
+            self._first if oldest <= 0 else max(self._first, int(self._chains.entries[oldest & (self.room - 1), ROW]))
+        )
 
     @property
     def room(self) -> int:
         """Rows that it has room for."""
-        return len(self._entries)
+        return len(self._chains.entries)
 
     def _make(self, size: int) -> None:
-        self._entries: Ints = self._array((size, 3), np.int64)
-        self._heads = self._array((2 * size,), np.int32)
-        self._heads[:] = -1
-        self._shift = 64 - size.bit_length()
+        entries, heads = self._array((size, 3), np.int64), self._array((2 * size,), np.int32)
+        heads[:] = -1
+        self._chains = Chains(heads, entries, 64 - size.bit_length(), self._state)
 
     def _array(self, shape: tuple[int, ...], kind: Any) -> Any:
         if shape[0] * BYTES_PER_ROW <= self._memory:
@@ -119,8 +87,8 @@ class ChainIndex:
     def _resize(self, size: int) -> None:
         """Make all anew with another size; entries are numbered from 0 again."""
         top, room = int(self._state[TOP]), self.room
-        kept = self._entries[np.arange(max(top - room, 0), top) & (room - 1)]
-        keys, rows = (frozen(np.ascontiguousarray(kept[:, each])) for each in (KEY, ROW))
+        kept = self._chains.entries[np.arange(max(top - room, 0), top) & (room - 1)]
+        keys, rows = (frozen(np.ascontiguousarray(kept[:, field])) for field in (KEY, ROW))
         self._first = self.covers_from
         self._make(size)
         self._state[TOP], self._state[CURSOR], self._state[CROWDED], self._state[OLDEST] = 0, -1, 0, 0
@@ -130,7 +98,7 @@ class ChainIndex:
     def _enter(self, entries: ChainEntries, low: int) -> None:
         if self._state[TOP] + len(entries.rows) > _MOST_ENTRIES:
             self._resize(self.room)
-        chain(self._heads, self._entries, self._shift, self._state, *entries, low, len(entries.rows))
+        chain(self._chains, entries, low, len(entries.rows))
 
     def skip_to(self, row: int) -> None:
         """Rows up to here are not needed by anyone, and may be gone."""
@@ -153,12 +121,10 @@ class ChainIndex:
         """Pairs of probes and rows, up to as many as the output has room for; see `join_chains`."""
         if self._state[TOP] + len(entries.rows) > _MOST_ENTRIES and self._state[CURSOR] < 0:
             self._resize(self.room)
-        found: int = join_chains(
-            self._heads, self._entries, self._shift, self._state, *entries, *probes, out_probes, out_rows
-        )
+        pairs: int = join_chains(self._chains, entries, probes, out_probes, out_rows)
         if self._state[CROWDED]:
             self._resize(2 * self.room)
-        return found
+        return pairs
 
     def count(self, entries: ChainEntries, probes: Probes) -> Ints:
         """How many rows each probe meets."""
@@ -166,7 +132,7 @@ class ChainIndex:
             self._resize(self.room)
         counts = np.zeros(len(probes.buckets), np.int64)
         while not self.done(len(counts)):
-            count_chains(self._heads, self._entries, self._shift, self._state, *entries, *probes, counts)
+            count_chains(self._chains, entries, probes, counts)
             if self._state[CROWDED]:
                 self._resize(2 * self.room)
         return counts

@@ -150,7 +150,7 @@ class SortedRuns:
     def select(self, groups: Groups, ranks: Counts) -> Codes:
         """The code of the rank-th smallest tuple, from 0, of each group."""
         starts, lengths = self._lists()
-        found: Codes = select_in_lists(
+        codes: Codes = select_in_lists(
             frozen(np.ascontiguousarray(groups, np.int32)),
             frozen(np.ascontiguousarray(ranks, np.int64)),
             starts,
@@ -159,7 +159,7 @@ class SortedRuns:
             self._groups,
             self._before,
         )
-        return found
+        return codes
 
     def codes(self) -> Codes:
         """All codes in any list, ascending; longer lists may hold some that have left the window."""
@@ -263,7 +263,7 @@ def _sorted(codes: Codes, groups: Groups) -> tuple[Codes, Groups, Counts]:
         codes, groups = codes[order], groups[order]
     else:
         codes = np.sort(codes)
-    found: tuple[Codes, Groups, Counts] = distinct_in_order(
+    distinct: tuple[Codes, Groups, Counts] = distinct_in_order(
         frozen(np.ascontiguousarray(codes)), frozen(np.ascontiguousarray(groups, np.int32))
     )
-    return found
+    return distinct

@@ -78,12 +78,12 @@ class Panes:
         `filled` are panes known to hold rows; with `before`, any pane below it may hold rows too.
         """
         low, high = self.of(after), self.of(upto)
-        found: Nodes = window_ends(filled, self.per_window, self.per_slide, low, high)
+        ends: Nodes = window_ends(filled, self.per_window, self.per_slide, low, high)
         if before is None:
-            return found
+            return ends
         last = min(high, before - 1 + self.per_window)
         old = np.arange((low // self.per_slide + 1) * self.per_slide, last + 1, self.per_slide)
-        return np.union1d(old, found)
+        return np.union1d(old, ends)
 
     def cover(self, ends: Nodes) -> tuple[Nodes, NDArray[np.int64]]:
         """The nodes of each window, in order, and the bounds of each window's list."""
@@ -92,12 +92,12 @@ class Panes:
 
     def straddling(self, low: int, pane: int, high: int) -> Nodes:
         """Nodes that begin at or after `low` and before `pane`, and end after `pane`, up to `high`."""
-        found = []
+        nodes = []
         for level in range(1, self.top + 1):
             index = pane >> 2 * level
             if low <= index << 2 * level < pane and (index + 1) << 2 * level <= high:
-                found.append(index * LEVELS + level)
-        return np.array(found, np.int64)
+                nodes.append(index * LEVELS + level)
+        return np.array(nodes, np.int64)
 
 
 FIRST_DATE = -62_135_596_800_000_000

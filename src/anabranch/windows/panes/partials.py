@@ -57,14 +57,14 @@ class Shelf:
         if len(places) == 0:
             return [], first, last
         at = np.minimum(np.searchsorted(places[:, 0], nodes), len(places) - 1)
-        found = np.flatnonzero(places[at, 0] == nodes)
-        if len(found) == 0:
+        present = np.flatnonzero(places[at, 0] == nodes)
+        if len(present) == 0:
             return [], first, last
-        table, low, high = places[at[found], 1:].T
+        table, low, high = places[at[present], 1:].T
         order = np.lexsort((low, table))
-        found, table, low, high = found[order], table[order], low[order], high[order]
+        present, table, low, high = present[order], table[order], low[order], high[order]
         ends = np.cumsum(high - low)
-        first[found], last[found] = ends - (high - low), ends
+        first[present], last[present] = ends - (high - low), ends
         cuts = np.flatnonzero((np.diff(table, prepend=-1) != 0) | (low != np.append(-1, high[:-1])))
         slices = zip(
             table[cuts].tolist(), low[cuts].tolist(), high[np.append(cuts[1:], len(high)) - 1].tolist(), strict=True
