@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.operators.base import Inputs, Offset
+from anabranch.operators.live import forget_all
 from anabranch.operators.windows import values as window_values
 from anabranch.operators.windows.aggregate import WindowAggregate
 from anabranch.operators.windows.values import WindowValues
@@ -248,6 +249,7 @@ def play(
 @pytest.mark.parametrize("storage", STORAGES)
 def test_storage_and_index_of_the_hint_answer_like_any_other(storage: str | None, index: str | None) -> None:
     op = operator("rows", 100, 20, ["b"], QUESTIONS, storage=storage, index=index)
+    forget_all()
     play(op, numbered_rows(240, random.Random(1)), step=37)
     (values,) = window_values.live._kept.values()
     for choice in values.choices:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -113,12 +114,10 @@ HARM: list[Callable[[Path], None]] = [
 ]
 
 
-HARMED = [pytest.param(harm, lost, id=f"{harm.__name__}-{lost}") for harm in HARM for lost in (False, True)]
+HARMED = sampled(itertools.product(HARM, (False, True)), 1, "harm", group=lambda case: case[0].__name__)
 
 
-@pytest.mark.parametrize(
-    ("harm", "without_progress"), sampled(HARMED, 1, "harm", group=lambda case: str(case.id).partition("-")[0])
-)
+@pytest.mark.parametrize(("harm", "without_progress"), HARMED)
 def test_answers_go_on_where_they_ended(
     harm: Callable[[Path], None], without_progress: bool, river: Path, tmp_path: Path
 ) -> None:

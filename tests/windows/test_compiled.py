@@ -38,6 +38,26 @@ def test_a_kernel_calls_kernels_of_its_own_file_and_of_others(tmp_path: Path) ->
     assert run(tmp_path, hits) == ["25", "0"]
 
 
+TAKES_PAIRS = """
+from typing import NamedTuple
+from anabranch.kernels.compiled import compiled
+
+class {name}(NamedTuple):
+    x: int
+    y: int
+
+@compiled
+def twice(x):
+    return x.x + x.y
+"""
+
+
+def test_machine_code_for_types_that_are_gone_is_not_found(tmp_path: Path) -> None:
+    for name in ("Pair", "Twin"):
+        (tmp_path / "caller.py").write_text(TAKES_PAIRS.format(name=name))
+        assert run(tmp_path, f"from caller import {name}", f"print(twice({name}(5, 6)))") == ["11"]
+
+
 def test_the_public_module_is_imported_without_numba() -> None:
     program = "import sys, anabranch.windows; print('numba' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -40,17 +40,15 @@ class _Kernel:
 
     def _linked(self) -> FunctionType:
         """The function with its helpers replaced by their machine code."""
-        helpers = self._helpers()
-        if not helpers:
-            return self.function
         own = self.function
-        codes = {name: helper.machine_code for name, helper in helpers.items()}
+        codes = {name: helper.machine_code for name, helper in self._helpers().items()}
         twin = FunctionType(own.__code__, {**own.__globals__, **codes}, own.__name__, own.__defaults__)
         functools.update_wrapper(twin, own)
-        # Numba finds machine code on disk by name and the date of the kernel's own file: files of helpers go into
-        # the name, or else code made with an older helper would be found.
-        if files := self._files() - {own.__code__.co_filename}:
-            twin.__qualname__ += f"_{zlib.crc32(b''.join(Path(file).read_bytes() for file in sorted(files))):08x}"
+        # Numba finds machine code on disk by name and the date of the kernel's own file, and unpickles types before it
+        # looks at the date. What all files say goes into the name: code made with an older helper is not found, nor
+        # code for types that are gone.
+        files = b"".join(Path(file).read_bytes() for file in sorted(self._files()))
+        twin.__qualname__ += f"_{zlib.crc32(files):08x}"
         return twin
 
 

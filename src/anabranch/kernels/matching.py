@@ -370,11 +370,9 @@ def match_all(a, old_a, b, old_b, tolerance):  # type: ignore[no-untyped-def]
     """All pairs that agree and are not both old: places below `old_a` and `old_b` have met before."""
     keys_a, window_a, count_a = a
     keys_b, window_b, count_b = b
-    fresh_b = np.empty(count_b, np.int64)
     fresh = 0
     for j in range(count_b):
         if window_b[j] >= old_b:
-            fresh_b[fresh] = j
             fresh += 1
     key = most_selective(b, tolerance)
     order_b, values_b = ordered_by(b, key)

@@ -515,9 +515,10 @@ def next_due_of_groups(a, b, every, wait, known, control):  # type: ignore[no-un
         expires = NEVER
         if wait > 0:
             for place in range(bounds_a[group], low_a):
-                expires = min(expires, own_a[place] + wait)
+                expires = min(expires, own_a[place])
             for place in range(bounds_b[group], low_b):
-                expires = min(expires, own_b[place] + wait)
+                expires = min(expires, own_b[place])
+            expires = expires + wait if expires < LAST - wait else NEVER
         need_a, need_b = max(state[STEP], room_a), max(state[STEP], room_b)
         unread_a = Unread(times_a, own_a, own_a, low_a, bounds_a[group + 1], need_a, room_a)
         unread_b = Unread(times_b, own_b, own_b, low_b, bounds_b[group + 1], need_b, room_b)

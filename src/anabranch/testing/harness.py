@@ -17,7 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from anabranch.archive.facts import Aside
 from anabranch.connectors.opening import open_stream
@@ -265,13 +267,24 @@ def _check_time(operator: Operator, answer: pa.Table, start: Offsets, end: Offse
 
 
 def same(table: pa.Table, other: pa.Table) -> bool:
-    """True if both hold the same rows, floats to the last bit (any NaN is the same)."""
-    return table.schema == other.schema and _bits(table) == _bits(other)
+    """True if both hold the same rows, floats to the last bit (any NaN is the same).
+
+    >>> zeros, more = (pa.table({"x": [value, float("nan")]}) for value in (0.0, -0.0))
+    >>> same(zeros, zeros), same(zeros, more)
+    (True, False)
+    """
+    return table.schema == other.schema and all(map(_same_column, table.columns, other.columns))
 
 
-def _bits(table: pa.Table) -> list[tuple[Any, ...]]:
-    columns = [[v.hex() if isinstance(v, float) else v for v in column.to_pylist()] for column in table.columns]
-    return list(zip(*columns, strict=True))
+def _same_column(column: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
+    if pa.types.is_floating(column.type):
+        column, other = _bits(column), _bits(other)
+    return bool(column.equals(other))
+
+
+def _bits(column: pa.ChunkedArray) -> pa.Array:
+    values = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy()
+    return pa.array(np.where(np.isnan(values), np.nan, values).view(np.int64), mask=column.is_null().to_numpy())
 
 
 class _Guarded:
