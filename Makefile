@@ -28,7 +28,7 @@ ROOM := $(shell df --output=avail -BG /dev/shm 2>/dev/null | awk 'NR == 2 && int
 PYTEST := $(ROOM) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations=20
 
 quick: setup ## run the tests that need no Spark and are over soon
-	@$(PYTEST) -q -m "not spark and not chaos and not slow" $(ARGS)
+	@ANABRANCH_TESTS=quick $(PYTEST) -q -m "not spark and not chaos and not slow" $(ARGS)
 
 test: setup ## run the tests, of the long tails a part; ARGS="-k log" runs some
 	@$(PYTEST) $(ARGS)

@@ -10,7 +10,7 @@ for version in 3.12 3.13; do
         "$python" -c 'import ensurepip, venv' 2>/dev/null || continue
         echo "· Python $version"
         VENV=".venv-$version" PYTHON="$python" scripts/setup.sh
-        ".venv-$version/bin/python" -m pytest -n auto -q -m "not spark and not chaos and not slow" "$@"
+        ANABRANCH_TESTS=quick ".venv-$version/bin/python" -m pytest -n auto -q -m "not spark and not chaos and not slow" "$@"
         continue 2
     done
     echo "· Python $version is not here"

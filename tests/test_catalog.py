@@ -82,6 +82,7 @@ def made_and_refused(race: Callable[[], object], threads: int) -> list[str]:
     return sorted(said)
 
 
+@pytest.mark.slow
 def test_of_threads_that_make_one_query_at_once_one_makes_it_and_it_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,6 +99,7 @@ def test_of_threads_that_make_one_query_at_once_one_makes_it_and_it_answers(
             assert db.get_query(name).table().column("v").to_pylist() == [1, 2]
 
 
+@pytest.mark.slow
 def test_of_processes_that_make_one_query_at_once_one_makes_it_and_its_stream_stays(tmp_path: Path) -> None:
     place = tmp_path / "river"
     with SparklessDatabase(place) as db:
@@ -188,6 +190,7 @@ VERBS = (
 )
 
 
+@pytest.mark.slow
 def test_what_one_object_takes_does_not_grow_with_the_number_of_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,7 @@ def requirement_names(requirements: list[str]) -> set[str]:
     return {re.split(r"[<>=!~\[ ;]", r, maxsplit=1)[0].lower().replace("_", "-") for r in requirements}
 
 
+@pytest.mark.slow
 def test_no_file_names_a_package_registry() -> None:
     pattern = re.compile("|".join(re.escape(host) for host in REGISTRY_HOSTS).encode(), re.IGNORECASE)
     files = repository_files()
@@ -74,6 +75,7 @@ def test_changelog_has_a_dated_part_for_the_version_and_one_for_what_comes() -> 
     assert re.fullmatch(rf"{re.escape(anabranch.__version__)} - \d{{4}}-\d\d-\d\d", parts[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", modules(), ids=lambda p: str(p.relative_to(SOURCES)))
 def test_module_has_a_docstring(module: Path) -> None:
     assert ast.get_docstring(ast.parse(module.read_text()))

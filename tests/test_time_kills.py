@@ -41,6 +41,7 @@ def work(path: str, seed: int) -> None:
             db.catch_up()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_windows_of_a_stream_that_stamps_on_arrival_survive_kills(tmp_path: Path) -> None:
     with open_database(tmp_path / "db") as db:

@@ -129,6 +129,7 @@ def test_a_stream_and_its_archives_go_together(db: ab.Database) -> None:
 # -- what goes ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_keep_lets_old_runs_go_and_reading_them_is_an_error(db: ab.Database) -> None:
     db.create_archive("cars", "on_write_replicate", keep_us=3 * SECOND, options={"run_rows": "1000"})
     archiver = db.archive("cars")
@@ -156,6 +157,7 @@ def test_keep_lets_old_runs_go_and_reading_them_is_an_error(db: ab.Database) -> 
     assert with_archives(db.reader("cars")).archives[0].first == 10_000
 
 
+@pytest.mark.slow
 def test_vacuum_deletes_what_nothing_needs_and_keeps_the_rest(db: ab.Database) -> None:
     db.create_archive("cars", "plain")
     archiver = db.archive("cars")
@@ -229,6 +231,7 @@ def test_levels_come_and_go(db: ab.Database) -> None:
 # -- who may -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_second_archiver_is_refused_and_its_thread_stays_quiet(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -292,6 +295,7 @@ def small_disk(place: Path, size: str) -> Iterator[Path]:
         subprocess.run(["umount", place], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layout", "free"),
     [("plain", 8_192), ("plain", 20_000), ("on_write_replicate", 100_000), ("randomize_then_sort", 100_000)],
@@ -495,6 +499,7 @@ def test_times_that_no_calendar_has_are_archived_all_the_same(tmp_path: Path) ->
         assert db.reader("cars").row_at_time(-5, 3) == 1
 
 
+@pytest.mark.slow
 def test_closing_waits_for_the_archiver_and_not_the_archiver_for_closing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,6 +107,7 @@ def check(life: Life, name: str) -> None:
         assert sum(run.rows for run in table.runs) == (table.end or 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIVES)
 def test_a_death_at_any_change_of_the_disk_loses_nothing_and_stops_nothing(tmp_path: Path, name: str) -> None:
     whole = new_life(tmp_path / "whole", name)

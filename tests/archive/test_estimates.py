@@ -174,6 +174,7 @@ def test_open_strata_are_estimated_row_by_row() -> None:
 # -- the same however rows come in ---------------------------------------------------------------
 
 
+@pytest.mark.slow
 @examples(25)
 @given(
     cuts=st.lists(st.integers(0, 140_000), max_size=5),
@@ -189,6 +190,7 @@ def test_sums_do_not_depend_on_how_the_rows_were_cut(cuts: list[int], keep: floa
     assert same(estimates(total, FUNCTIONS), estimates(ROWS.sums(0, 140_000, keep), FUNCTIONS))
 
 
+@pytest.mark.slow
 @examples(15)
 @given(
     fractions=st.lists(st.floats(0.001, 1.0), min_size=2, max_size=4, unique=True).map(sorted),
@@ -391,6 +393,7 @@ def test_keys_are_clusters() -> None:
     assert design.spreads(powers.number, spread(powers), totals(powers)).variance[0] == pytest.approx(variance)
 
 
+@pytest.mark.slow
 def test_bounds_of_clusters_hold() -> None:
     rows = Rows(40_000)
     rows.plate = np.random.default_rng(9).integers(0, 4000, rows.count)
@@ -430,6 +433,7 @@ FRACTIONS = [(0.01, 150), (0.02, 100), (0.1, 80), (0.5, 25)]
 CELLS = sampled(itertools.product(KINDS, FRACTIONS), 1, "bounds", group=lambda cell: cell[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "fraction", "count"), [(kind, *fraction) for kind, fraction in CELLS])
 def test_bounds_hold_as_often_as_they_say(kind: str, fraction: float, count: int) -> None:
     found = trials(kind, fraction, count, seed=1)
@@ -440,6 +444,7 @@ def test_bounds_hold_as_often_as_they_say(kind: str, fraction: float, count: int
     assert found.withheld == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seen", [0.5, 1.0, 1.8, 3.0])
 def test_two_errors_at_once_make_bounds_neither_too_narrow_nor_too_wide(
     seen: float, monkeypatch: pytest.MonkeyPatch
@@ -456,6 +461,7 @@ def test_two_errors_at_once_make_bounds_neither_too_narrow_nor_too_wide(
     assert 0.93 <= np.mean([each.avg for each in found]) <= 0.97
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pareto 1.2", "lognormal 3", "spikes of 0.1 %"])
 def test_of_files_without_facts_bounds_are_withheld_where_few_rows_carry_the_sum(kind: str) -> None:
     """What the sample shows is all there is to go by; what it does not show, nobody knows."""
@@ -504,6 +510,7 @@ def test_a_group_of_which_only_rows_far_out_were_read_has_bounds_for_what_was_no
     assert average == (1e9, 0.0, 1e9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("confidence", [0.5, 0.8, 0.99])
 def test_other_confidences(confidence: float) -> None:
     found = trials("lognormal", 0.01, 150, seed=2, confidence=confidence)
@@ -569,6 +576,7 @@ def test_power_sums_equal_those_of_fractions(values: list[float], cut: int) -> N
 ROWS = Rows(140_000)
 
 
+@pytest.mark.slow
 def test_small_groups_that_hardly_show_where_little_was_read_have_bounds_that_hold() -> None:
     """Pieces read with half the fraction of the next, as `age` does: a row missed in the first weighs most."""
     source = np.random.default_rng(5)

@@ -96,6 +96,7 @@ def test_every_row_is_there_once_in_full_and_reduced_reads(spiky: tuple[str, Lif
             np.testing.assert_array_equal(sample.column("d").to_numpy(), wanted.column("d").to_numpy())
 
 
+@pytest.mark.slow
 def test_sums_are_the_same_by_however_many_tasks_and_passes(spiky: tuple[str, Life]) -> None:
     name, life = spiky
     total = (("n", "count", None), ("total", "sum", "v"), ("mean", "avg", "v"))

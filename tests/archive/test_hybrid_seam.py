@@ -85,6 +85,7 @@ def history(db: ab.Database) -> HistoryReader:
     return reader
 
 
+@pytest.mark.slow
 def test_reads_by_number_never_see_a_gap_or_a_row_twice(db: ab.Database) -> None:
     """Appending, archiving, compacting, vacuuming and retention go on while two readers read."""
     end = [0]
@@ -157,6 +158,7 @@ def _reads(reader: HistoryReader, which: int, reads: list[int], seams: set[int])
     return work
 
 
+@pytest.mark.slow
 def test_several_threads_read_with_one_reader(db: ab.Database) -> None:
     """As tasks do that run in one process; one of them keeps looking what there is."""
     for first in range(0, 3000, 15):
@@ -183,6 +185,7 @@ def test_several_threads_read_with_one_reader(db: ab.Database) -> None:
         sys.setswitchinterval(interval)
 
 
+@pytest.mark.slow
 def test_a_look_while_an_archive_is_being_made_is_not_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The directory is there a moment before its declaration, and does not change again when that comes."""
     with ab.open(tmp_path / "db", queries=False, settings={"segment_bytes": 4_000}) as db:
@@ -209,6 +212,7 @@ def test_a_look_while_an_archive_is_being_made_is_not_the_last(tmp_path: Path, m
         assert reader.read(0, 3000, ["id"]).column("id").to_pylist() == list(range(3000))
 
 
+@pytest.mark.slow
 def test_archives_that_came_and_went_are_noticed(db: ab.Database) -> None:
     db.append("s", rows(0, 2000))
     for info in db.archives.infos():

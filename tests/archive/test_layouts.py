@@ -104,6 +104,7 @@ def change_levels(life: Life, name: str) -> None:
         archiver.add_level(changed, level)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.parametrize("seed", sampled(range(4), 1, "rows"))
 def test_every_row_once_and_every_sample_the_same_whatever_happened(
@@ -126,6 +127,7 @@ def test_every_row_once_and_every_sample_the_same_whatever_happened(
     assert life.reader().first_logged_row() > 0, done  # the log has let rows go, so some of that was archive alone
 
 
+@pytest.mark.slow
 def test_archives_of_one_stream_give_the_same_samples_together(live: Callable[..., Life]) -> None:
     """Reads go to whichever archive is cheapest, and parts of one may come from the log."""
     life = live(*LAYOUTS, seed=7)
@@ -141,6 +143,7 @@ def test_archives_of_one_stream_give_the_same_samples_together(live: Callable[..
                 assert reader.read_sample(low, high, ["d"], keep, by).equals(life.sample(low, high, ["d"], keep, by))
 
 
+@pytest.mark.slow
 def test_a_reader_that_stays_open_sees_what_comes_and_misses_nothing_that_goes(live: Callable[..., Life]) -> None:
     """Copies are dropped, made anew and vacuumed under a reader that never closes."""
     life = live("replicate", "modify", seed=3)
@@ -232,6 +235,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
     life.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [0.01, 0.015, 0.1, 0.25, 0.5, 0.75, 0.99])
 def test_randomize_then_sort_touches_no_more_than_the_fraction_and_two_percent(large: Life, keep: float) -> None:
     archive = large.reader("randomize").archives[0]
@@ -296,6 +300,7 @@ def test_on_write_replicate_takes_the_next_larger_copy(live: Callable[..., Life]
     assert chosen(archive, 1 - reduction, "k") == {PRIMARY}  # by key, copies of rows are no help
 
 
+@pytest.mark.slow
 def test_every_level_of_on_write_replicate_serves_its_own_reduction(live: Callable[..., Life]) -> None:
     """1 − 0.7 is not 0.3 to a computer."""
     life = live("replicate")
@@ -323,6 +328,7 @@ def test_samples_of_copies_nest(live: Callable[..., Life]) -> None:
     assert all(small < large for small, large in itertools.pairwise(samples))
 
 
+@pytest.mark.slow
 def test_copies_cut_otherwise_are_put_right_by_the_next_join(live: Callable[..., Life]) -> None:
     """A process died after it had committed the copies and before the table of all rows."""
     life = live("replicate")
@@ -363,6 +369,7 @@ def die_before_commit_of(life: Life, table: str) -> None:
 # -- on_read_modify ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_on_read_modify_first_read_marks_vacuum_copies_later_reads_take_the_copy(live: Callable[..., Life]) -> None:
     life = live("modify", run_rows=20_000, segment_bytes=1 << 20)
     life.push(40_000)
@@ -403,6 +410,7 @@ def test_on_read_modify_purges_its_copy_in_place_as_reads_get_smaller(live: Call
     check(life, "modify")
 
 
+@pytest.mark.slow
 def test_on_read_modify_makes_its_copy_anew_past_the_threshold(live: Callable[..., Life]) -> None:
     life = live("modify")
     life.push(6000)
@@ -431,6 +439,7 @@ def test_on_read_modify_makes_its_copy_anew_past_the_threshold(live: Callable[..
     check(life, "modify")
 
 
+@pytest.mark.slow
 def test_a_copy_that_was_dying_when_the_process_did_is_made_anew(live: Callable[..., Life]) -> None:
     life = live("modify")
     life.push(6000)

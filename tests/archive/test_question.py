@@ -168,6 +168,7 @@ def test_what_has_no_two_bounds_is_read_in_full(log: Seeded) -> None:
     assert row["_met"] is True
 
 
+@pytest.mark.slow
 def test_bounds_hold_though_the_reading_stops_when_they_are_narrow(log: Seeded) -> None:
     truth = {"n": float(len(sizes(log, "middle"))), "total": sizes(log, "middle").sum()}
     truth["mean"] = truth["total"] / truth["n"]
@@ -296,6 +297,7 @@ def spiky(rows: int, part: float, seed: int) -> Seeded:
 TOTAL = Asked(aggregates=(("total", "sum", "size"),), columns=(("total", "total"),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("filter_", [None, "kind = 'a'"])
 @pytest.mark.parametrize("argument", ["size", "CASE WHEN kind = 'a' THEN size END", "2 * size - 1"])
 def test_an_error_is_met_where_few_rows_carry_the_sum_and_never_by_luck(filter_: str | None, argument: str) -> None:

@@ -165,6 +165,7 @@ def test_unaligned_range_reads_only_the_rows_of_its_edges(tmp_path: Path) -> Non
     assert case.store.covered(SHAPE) == [(-300, 600)]
 
 
+@pytest.mark.slow
 def test_random_ranges_keep_saying_the_same_as_rows(tmp_path: Path) -> None:
     case = Case(tmp_path, some_rows(9, 1500))
     draw = np.random.default_rng(10)
@@ -190,6 +191,7 @@ def test_window_is_kept_only_when_the_time_of_the_stream_has_passed_it(tmp_path:
     assert case.store.covered(SHAPE) == [(-300, 400)], "empty windows are known to be empty, by a heartbeat"
 
 
+@pytest.mark.slow
 def test_stream_that_grows_is_read_from_where_it_was(tmp_path: Path) -> None:
     case = Case(tmp_path, some_rows(12, 2000))
     times = case.rows.column("ts").cast(pa.int64()).to_numpy()
@@ -270,6 +272,7 @@ def test_columns_of_another_type_drop_what_was_kept(tmp_path: Path) -> None:
     assert case.store.shapes() == []
 
 
+@pytest.mark.slow
 def test_many_small_questions_leave_few_files(tmp_path: Path) -> None:
     case = Case(tmp_path, some_rows(20, 500, span=10_000))
     spans = [(at, at + 100) for at in range(-300, 9000, 100)]

@@ -233,6 +233,7 @@ def test_sums_do_not_depend_on_pieces_and_tasks_and_can_be_continued(fields: dic
     assert (both.rows_read, both.rows_there) == (found.rows_read, found.rows_there)
 
 
+@pytest.mark.slow
 def test_sums_of_a_reducer_by_piece_hold_the_truth() -> None:
     log = log_of(60_000, 5000)
     truth = answered(aggregate(), log)
@@ -256,6 +257,7 @@ def test_nothing_there_is_counted_as_zero() -> None:
 # -- archives --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(LAYOUTS))
 def test_every_layout_gives_the_same_rows_and_sums(name: str, tmp_path: Path) -> None:
     life = Life(tmp_path, {name: LAYOUTS[name]}, run_rows=2000)

@@ -63,6 +63,7 @@ def test_a_stream_that_is_refused_to_be_dropped_keeps_its_archive(db: SparklessD
     assert db.archives.infos() == []
 
 
+@pytest.mark.slow
 def test_a_key_with_half_of_all_rows_that_was_not_read_leaves_no_bounds(db: SparklessDatabase) -> None:
     missed = 0
     for seed in range(8):

@@ -71,6 +71,7 @@ def expected() -> pa.Table:
     return rows(0, END).append_column("_row", pa.array(np.arange(END))).append_column("lane", lane)
 
 
+@pytest.mark.slow
 def test_deltalake_reads_every_row_once_with_its_number(table: str) -> None:
     wanted = expected()
     got = DeltaTable(table).to_pyarrow_table().sort_by("_row")
@@ -78,6 +79,7 @@ def test_deltalake_reads_every_row_once_with_its_number(table: str) -> None:
     assert got.select(wanted.column_names).cast(wanted.schema).equals(wanted)
 
 
+@pytest.mark.slow
 def test_every_version_stays_readable_and_its_rows_are_the_first_ones(table: str) -> None:
     wanted = expected()
     newest = DeltaTable(table).version()
@@ -92,6 +94,7 @@ def test_every_version_stays_readable_and_its_rows_are_the_first_ones(table: str
     assert ends | {END} <= set(counts)
 
 
+@pytest.mark.slow
 def test_history_says_what_each_commit_was(table: str) -> None:
     delta = DeltaTable(table)
     assert len(delta.history()) == delta.version() + 1

@@ -86,6 +86,7 @@ def db(tmp_path: Path) -> Any:
         yield opened
 
 
+@pytest.mark.slow
 def test_what_is_written_is_what_table_1_says(db: Any) -> None:
     report = Report("nobody", ARCHIVE)
     inserts = {each.variant: each for each in archive_inserts.measure(db, "t", Tuples(40_000), 10_000, 1, report)}
@@ -121,6 +122,7 @@ def test_the_question_in_sql_is_answered_for_a_part_and_for_all(db: Any) -> None
         assert found["_fraction"][0].as_py() == pytest.approx(1 - reduction, abs=0.02)
 
 
+@pytest.mark.slow
 def test_inserting_while_queries_run_counts_both(db: Any) -> None:
     cells = archive_together.measure(db, 5000, 5000, queries=(0, 2))
     assert {(c.variant, c.reduction, c.queries) for c in cells} == set(
@@ -287,6 +289,7 @@ def test_claims_hold_for_the_papers_own_figures_and_not_for_others() -> None:
     assert other["Table 1, reads: what each layout reads at each reduction"]
 
 
+@pytest.mark.slow
 def test_one_command_makes_tables_and_pictures_on_the_page(tmp_path: Path) -> None:
     report = archive.ArchiveReport("nobody", ARCHIVE, inserts=inserts(), reads=reads(), cells=cells())
     report.coverage, report.overload = [Covered("uniform", 0.1, 0.95, 0.944, 0.96, 0.02)], courses()

@@ -138,6 +138,7 @@ def test_every_benchmark_has_a_tiny_size() -> None:
     assert set(TINY) == set(FIGURES) == set(command.BENCHMARKS)
 
 
+@pytest.mark.slow
 def test_append_says_its_figures(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     found = run_tiny("append", monkeypatch, capsys)
     speed = found["figures"]["append_rows_per_second"]

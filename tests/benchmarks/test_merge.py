@@ -273,6 +273,7 @@ def test_claims_hold_for_the_papers_own_figures_and_not_for_others() -> None:
     assert other["Tables 1 and 2: match % within 10 points in every cell"]
 
 
+@pytest.mark.slow
 def test_one_command_makes_tables_and_pictures_on_the_page(tmp_path: Path) -> None:
     report = merge.MergeReport("nobody", MERGE, cells=cells(), range_cells=range_cells())
     report.figure_4, report.figure_5 = DISORDER, MATCHES

@@ -165,6 +165,7 @@ def own_python(tmp_path: Path) -> Peers:
     return peers
 
 
+@pytest.mark.slow
 def test_a_peers_answer_is_checked(own_python: Peers, job: tuple[Job, Answer]) -> None:
     said = own_python.ask("polars", *job)
     assert isinstance(said, Said)
@@ -179,6 +180,7 @@ def test_a_peer_that_is_not_there_is_missing_with_the_reason(own_python: Peers, 
     assert Peers(None).ask("polars", *job) == Missing("no peers were asked for")
 
 
+@pytest.mark.slow
 def test_an_environment_that_cannot_be_installed_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "wanted.txt").write_text("./there-is-no-such-folder\n")
     monkeypatch.setattr("benchmarks.peers.environments.REQUIREMENTS", tmp_path)
@@ -221,6 +223,7 @@ def test_the_answer_over_many_rows_is_found_step_by_step() -> None:
     assert window_join_memory.expected_answer(feed, MEMORY) == wanted
 
 
+@pytest.mark.slow
 def test_a_run_is_put_on_the_page(tmp_path: Path) -> None:
     curves = window_join_figure7.measure(FIGURE7)
     found = {

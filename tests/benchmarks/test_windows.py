@@ -59,6 +59,7 @@ def test_hash_tables_are_those_of_the_paper_unless_they_grow() -> None:
     assert entries.codes.tolist() == [5, 2, 7, 12]
 
 
+@pytest.mark.slow
 def test_every_cell_of_every_figure_is_measured(cells: Cells) -> None:
     small = len(MAINTAINED + GROWING + SCRATCH + GROUPED + PAIRS + RINGED) * 4 * 2
     assert len(list(cells)) == small + len(LARGE) * 4
@@ -121,6 +122,7 @@ def test_histograms_from_scratch_are_those_of_numpy() -> None:
 # -- bars ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_bars_without_spark() -> None:
     report = Report("NumPy", BARS)
     windows_bars.default_index(BARS, report)
@@ -222,6 +224,7 @@ def test_cells_survive_json(cells: Cells) -> None:
         assert (other.measured, other.query is None) == (cell.measured, cell.query is None)
 
 
+@pytest.mark.slow
 def test_the_page_is_made_anew_and_only_between_its_markers(cells: Cells, tmp_path: Path) -> None:
     page = tmp_path / "windows.md"
     page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
@@ -246,6 +249,7 @@ def _outside(text: str) -> list[str]:
     return kept
 
 
+@pytest.mark.slow
 def test_one_command_measures_and_makes_the_page(
     cells: Cells, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

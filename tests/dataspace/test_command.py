@@ -18,6 +18,7 @@ from anabranch.dataspace.client import DataSpaceClient
 from .conftest import SOURCE, Beside
 
 
+@pytest.mark.slow
 def test_it_says_where_it_is_and_ends_on_ctrl_c(folder: Path) -> None:
     server = Beside(folder, "--keys", "floods=lat,lon")
     assert [each["dataset"] for each in server.said["datasets"]] == ["floods", "quakes", "rain", "snow"]
@@ -30,6 +31,7 @@ def test_it_says_where_it_is_and_ends_on_ctrl_c(folder: Path) -> None:
     assert (code, said) == (0, "")
 
 
+@pytest.mark.slow
 def test_term_ends_it_too_and_nothing_is_left_behind(folder: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     cache.mkdir()
@@ -41,6 +43,7 @@ def test_term_ends_it_too_and_nothing_is_left_behind(folder: Path, tmp_path: Pat
     assert list(cache.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_people_get_a_table(folder: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "anabranch.cli", "data-server", str(folder)],
@@ -60,6 +63,7 @@ def test_people_get_a_table(folder: Path) -> None:
     assert lines[2].split()[:2] == ["floods", "10000"]
 
 
+@pytest.mark.slow
 def test_a_token_of_the_environment_counts(folder: Path) -> None:
     server = Beside(folder, environment={"ANABRANCH_TOKEN": "correct horse"})
     try:
@@ -69,6 +73,7 @@ def test_a_token_of_the_environment_counts(folder: Path) -> None:
         server.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verbose", [False, True])
 def test_what_grpc_has_to_say_is_for_who_asks_for_it(tmp_path: Path, verbose: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -78,6 +78,7 @@ def test_headers_that_no_longer_fit_are_forgotten() -> None:
         reader.read(bytes.fromhex("c2"))
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary(max_size=60), max_size=4))
 def test_whatever_is_sent_is_read_or_refused(blocks: list[bytes]) -> None:
     reader = HeaderReader()
@@ -220,6 +221,7 @@ def growth_while(server: Beside, ask: Any) -> int:
     return int(max(most, process.memory_info().rss - before)) >> 20
 
 
+@pytest.mark.slow
 def test_large_requests_without_the_token_take_no_memory(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(TOKEN)
     server = Beside(folder, "--token-file", str(tmp_path / "token"))
@@ -245,6 +247,7 @@ def test_large_requests_without_the_token_take_no_memory(folder: Path, tmp_path:
         assert server.end()[0] == 0
 
 
+@pytest.mark.slow
 def test_who_follows_keeps_nobody_out_who_does_not(folder: Path) -> None:
     with serving(folder, most_streams=2, most_following=4) as server, DataSpaceClient(server.url, patience=1) as client:
         following = [client.follow("floods", 0) for _ in range(2)]
@@ -279,6 +282,7 @@ def large(tmp_path: Path) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_a_stream_that_nobody_reads_is_ended_and_one_of_ours_goes_on_where_it_was(large: Path) -> None:
     with serving(large, most_streams=1, stall_seconds=0.5) as server:
         with flight.FlightClient(server.url) as silent:
@@ -309,6 +313,7 @@ def is_closed(client: socket.socket) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "said",
     [
@@ -326,12 +331,14 @@ def test_who_connects_and_never_shows_the_token_is_sent_away(folder: Path, said:
         assert is_closed(client)
 
 
+@pytest.mark.slow
 def test_a_request_that_does_not_arrive_is_not_waited_for(folder: Path) -> None:
     with serving(folder, limits=Limits(request_seconds=0.2)) as server, connect(server) as client:
         client.sendall(GREETING + frame(4, 0, 0) + headers(1) + data(1, message(1000, real=10), last=False))
         assert is_closed(client)
 
 
+@pytest.mark.slow
 def test_a_connection_that_is_not_used_is_closed_and_made_again(folder: Path) -> None:
     with serving(folder, limits=Limits(idle_seconds=0.3)) as server, DataSpaceClient(server.url, patience=10) as client:
         with client.follow("floods", 0) as following:

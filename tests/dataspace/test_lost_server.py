@@ -39,6 +39,7 @@ def many(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_reading_goes_on_at_the_next_row_after_a_kill(many: Path) -> None:
     server = Beside(many)
     try:
@@ -58,6 +59,7 @@ def test_reading_goes_on_at_the_next_row_after_a_kill(many: Path) -> None:
         server.kill()
 
 
+@pytest.mark.slow
 def test_a_prefetched_stream_survives_a_kill_too(many: Path) -> None:
     server = Beside(many)
     try:
@@ -76,6 +78,7 @@ def test_a_prefetched_stream_survives_a_kill_too(many: Path) -> None:
         server.kill()
 
 
+@pytest.mark.slow
 def test_following_goes_on_after_a_kill(folder: Path) -> None:
     server = Beside(folder)
     got: list[int] = []
@@ -108,6 +111,7 @@ def _wait_for(got: list[int], rows: int) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_ranges_are_asked_again_after_a_kill(many: Path) -> None:
     server = Beside(many)
     try:
@@ -121,6 +125,7 @@ def test_ranges_are_asked_again_after_a_kill(many: Path) -> None:
         server.kill()
 
 
+@pytest.mark.slow
 def test_a_server_that_stays_away_is_told(folder: Path) -> None:
     server = Beside(folder)
     with DataSpaceClient(server.url, patience=1) as client:
@@ -136,6 +141,7 @@ def test_a_server_that_stays_away_is_told(folder: Path) -> None:
             client.list()
 
 
+@pytest.mark.slow
 def test_a_connection_cut_without_a_word_is_noticed(folder: Path) -> None:
     """Between client and server stands somebody who stops passing things on, and closes nothing."""
     server = Beside(folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -77,6 +78,7 @@ def test_going_on_after_the_last_row_gives_every_row_once(seed: int, limit: int)
     assert gathered == brute(keys, low, high)
 
 
+@pytest.mark.slow
 def test_many_cubes_at_once_answer_like_one_after_the_other() -> None:
     random = np.random.default_rng(4)
     keys = random.random((50_000, 3))

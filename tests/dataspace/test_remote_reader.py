@@ -330,6 +330,7 @@ def test_a_token_is_used_and_never_shown(db: SparklessDatabase, folder: Path, tm
     assert [text for text in said if secret in text] == []
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_does_not_keep_streams_from_being_shown(db: SparklessDatabase, folder: Path) -> None:
     with serving(folder) as server:
         db.sql(f"CREATE STREAM floods FROM dataspace OPTIONS (url '{server.url}', dataset 'floods')")

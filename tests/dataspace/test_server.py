@@ -232,6 +232,7 @@ def shared_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield server.url
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ticket", "wanted"), BAD_TICKETS, ids=lambda v: str(v)[:60] if not isinstance(v, str) else v)
 def test_bad_tickets_are_refused_by_name_and_without_a_stack(shared_url: str, ticket: Any, wanted: str) -> None:
     with pytest.raises(flight.FlightServerError) as problem:
@@ -405,6 +406,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return made
 
 
+@pytest.mark.slow
 def test_tls_with_a_token(folder: Path, certificate: tuple[Path, Path]) -> None:
     security = Security("correct horse", *(path.read_bytes() for path in certificate))
     with serving(folder, security) as server:

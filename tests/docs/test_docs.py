@@ -135,6 +135,7 @@ def test_exit_codes_are_documented() -> None:
     assert sorted(map(int, codes)) == sorted({0, cli.FAILED, cli.USAGE, cli.BROKEN_PIPE, cli.INTERRUPTED})
 
 
+@pytest.mark.slow
 def test_environment_variables_are_documented() -> None:
     asked = {
         str(call.args[0].value)
@@ -186,6 +187,7 @@ def raised_names(module: Path) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_errors_are_documented_and_exist() -> None:
     raised = set().union(*(raised_names(module) for module in SOURCES.rglob("*.py")))
     assert {"AGGREGATE_UNBOUNDED", "SYNTAX_ERROR", "TYPE_MISMATCH", "WORKER_DID_NOT_START"} <= raised
@@ -278,6 +280,7 @@ def expected_error(block: Block) -> str | None:
     return None
 
 
+@pytest.mark.slow
 def test_sql_examples_of_the_language_do_what_its_pages_say(tmp_path: Path) -> None:
     """In one database, page by page: examples build on those before."""
     last = ""

@@ -217,6 +217,7 @@ def test_an_expression_too_deep_for_the_stack_is_refused() -> None:
         compile("i" + " + 1" * 400, SCHEMA)
 
 
+@pytest.mark.slow
 def test_a_long_chain_of_conditions_is_no_deep_expression() -> None:
     table = nasty.table()
     chain = " OR ".join(f"i = {n}" for n in range(2000))

@@ -49,6 +49,7 @@ def test_texts_mean_the_same_in_a_long_list() -> None:
     assert long.evaluate(TABLE).to_pylist() == short.evaluate(TABLE).to_pylist() == [False, True, True, None, True]
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(st.characters(codec="utf-8")), min_size=100, max_size=130))
 def test_any_texts_are_read_as_they_were_written(texts: list[str]) -> None:
     sql = f"s IN ({', '.join(exp.Literal.string(text).sql('spark') for text in texts)})"
@@ -71,6 +72,7 @@ def test_a_list_that_does_not_end_is_a_syntax_error() -> None:
         parse(f"SELECT * FROM s WHERE i IN ({', '.join(map(str, range(200)))} 7)")
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_values_take_seconds_not_a_minute(tmp_path: Path) -> None:
     values = [number * 3 for number in range(-5, 100_000)]
     with SparklessDatabase(tmp_path / "db") as db:

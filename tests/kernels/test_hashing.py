@@ -76,6 +76,7 @@ def test_integers_of_any_width_and_dictionaries_of_text_agree() -> None:
     assert hashes(words.cast(pa.large_string())).tolist() == hashes(words).tolist()
 
 
+@pytest.mark.slow
 def test_hashes_are_the_same_in_another_process() -> None:
     code = """
 import pyarrow as pa

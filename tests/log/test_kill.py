@@ -105,6 +105,7 @@ class Breeder:
         self._process.wait(timeout=30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("disorder", [0, 5000])
 def test_acknowledged_batches_survive_kill_minus_9(tmp_path: Path, disorder: int) -> None:
     place = Storage(str(tmp_path / "s"))

@@ -166,6 +166,7 @@ def _claims(path: str, stop: Any) -> None:
         claimer.claim(0)
 
 
+@pytest.mark.slow
 def test_claims_from_another_process_and_threads_never_make_a_row_late(tmp_path: Path) -> None:
     """Whatever was claimed when a reader looked: rows it finds later are not older than that."""
     storage = made(tmp_path)

@@ -192,6 +192,7 @@ def test_parts_left_beside_their_merged_segment_are_read_once(storage: Make, wri
     assert len(list(segments.iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_a_second_process_is_told_who_writes(storage: Make, writer: Open) -> None:
     place = storage()
     held = writer(place)
@@ -206,6 +207,7 @@ def test_a_second_process_is_told_who_writes(storage: Make, writer: Open) -> Non
     held.close()
 
 
+@pytest.mark.slow
 def test_the_lock_of_a_dead_process_is_taken_over(storage: Make, writer: Open) -> None:
     place = storage()
     code = (
@@ -395,6 +397,7 @@ def test_wrong_columns_types_and_text_are_refused_whole(storage: Make, writer: O
     assert w.next_row == 0
 
 
+@pytest.mark.slow
 def test_invalid_utf8_is_refused_and_odd_values_are_kept(tmp_path: Path) -> None:
     from anabranch.log.stream import StreamInfo
     from anabranch.schema import StreamSchema

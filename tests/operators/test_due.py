@@ -84,6 +84,7 @@ OPERATORS: dict[str, Operator] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", sampled(range(3), 1, "speed"))
 @pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
 def test_two_streams_of_different_speed(operator: Operator, seed: int) -> None:

@@ -104,6 +104,7 @@ def nasty_case(policy: Any, chance: random.Random, joins: list[Any]) -> Case:
     )
 
 
+@pytest.mark.slow
 @examples(150)
 @given(policy=st.sampled_from(POLICIES), seed=st.integers(0, 2**32))
 def test_neighbours_in_the_last_digit(policy: str, seed: int) -> None:
@@ -112,6 +113,7 @@ def test_neighbours_in_the_last_digit(policy: str, seed: int) -> None:
     check(case, nasty_streams(chance, 30), chance)
 
 
+@pytest.mark.slow
 @examples(150)
 @given(policy=st.sampled_from(POLICIES), seed=st.integers(0, 2**32))
 def test_neighbours_in_the_last_digit_by_range_queries(policy: str, seed: int) -> None:

@@ -76,6 +76,7 @@ def nothing_remembered() -> Iterator[None]:
     forget_all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("match", ["each", "any"])
 @pytest.mark.parametrize(("period", "portions", "within"), [(100, 3, 30), (40, 2, 39), (7, 2, 0), (500, 1, 60)])
 @pytest.mark.parametrize("size", [1, 13, 400])
@@ -215,6 +216,7 @@ class Counted(MemoryLog):
         return super().read_sample(start, end, columns, keep, by, again)
 
 
+@pytest.mark.slow
 def test_slices_are_read_once_over_many_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "AHEAD", 16)
     data = drive(2_000, seed=3)
@@ -287,6 +289,7 @@ def test_codes_stay_the_same_as_keys_are_added() -> None:
     assert fewer.find(columns).tolist() == list(range(100))
 
 
+@pytest.mark.slow
 def test_keys_that_left_the_slices_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "AHEAD", 16)
     monkeypatch.setattr(slices, "_SPARE_CODES", 8)

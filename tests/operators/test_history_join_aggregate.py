@@ -177,6 +177,7 @@ def test_reduced_answers_do_not_depend_on_batches() -> None:
     assert all(same(answer, answers[0]) for answer in answers)
 
 
+@pytest.mark.slow
 def test_bounds_hold_the_truth() -> None:
     chance = np.random.default_rng(40)
     held, asked = {"n": 0, "exits": 0, "mean": 0}, 0

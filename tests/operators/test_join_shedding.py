@@ -72,6 +72,7 @@ def test_the_estimate_of_completeness_is_near_the_truth(shed: str) -> None:
     assert ((each > 0) & (each <= 1)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shed", ["random", "oldest", "matches"])
 def test_what_is_kept_does_not_depend_on_batches(shed: str) -> None:
     data = (rows(3, 3_000, 3_000), rows(4, 3_000, 3_000))
@@ -86,6 +87,7 @@ def test_what_is_kept_does_not_depend_on_batches(shed: str) -> None:
     assert same(harness.answers(), wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shed", ["random", "oldest"])
 def test_answers_are_some_of_those_of_the_whole_join(shed: str) -> None:
     whole = set(zip(*(harness_of(join(shed, None), BUSY).run().column(c).to_pylist() for c in "kab"), strict=True))
@@ -100,6 +102,7 @@ def test_oldest_rows_go_first() -> None:
     assert np.quantile(np.abs(a - b), 0.99) < 0.5 * WINDOW
 
 
+@pytest.mark.slow
 def test_rows_by_matches_keep_more_results_than_any_rows() -> None:
     data = (rows(5, 6_000, 6_000, skewed=True), rows(6, 6_000, 6_000, skewed=True))
     by_matches, at_random = (harness_of(join(shed), data).run().num_rows for shed in ("matches", "random"))
@@ -143,6 +146,7 @@ def pairs(partner: str, shed: Any, *others: str) -> WindowJoin:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "operators",
     [(pairs("b", "matches"), pairs("c", "matches")), (pairs("b", "random"), pairs("b", "random", "c"))],

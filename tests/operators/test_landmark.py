@@ -74,6 +74,7 @@ def told(answer: pa.Table) -> list[tuple[Any, ...]]:
 # -- exact ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("since", [-5, 0, 300, 333, 1_900])
 @pytest.mark.parametrize("until", [None, 1_000, 1_037])
 @pytest.mark.parametrize("size", [7, 1_000])
@@ -107,6 +108,7 @@ def test_nothing_is_answered_before_the_first_row() -> None:
     assert told(harness.step())[0][0] > 10**15 + 5
 
 
+@pytest.mark.slow
 def test_doubles_are_the_same_to_the_last_bit_however_rows_are_cut() -> None:
     table = data(900, seed=2)
     operator = query(aggregates=(("t", "sum", "d"), ("x", "stddev", "d")), columns=(("k", "k"), ("t", "t"), ("x", "x")))
@@ -244,6 +246,7 @@ def in_batches(operator: Landmark, log: MemoryLog, ends: list[Offset], paralleli
     return pa.concat_tables(tables)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["k", None])
 @pytest.mark.parametrize("every", [100, 37, 5_000])
 def test_estimates_are_those_of_strata(key: str | None, every: int, tmp_path: Any) -> None:
@@ -274,6 +277,7 @@ def test_estimates_are_those_of_strata(key: str | None, every: int, tmp_path: An
         assert 0.7 < got["_fraction"] < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reducer", [("uniform", (0.5,)), ("by_key", ("v", 0.5))])
 def test_answers_do_not_depend_on_batches_or_tasks(reducer: Any, tmp_path: Any) -> None:
     table = data(1_000, seed=6)
@@ -292,6 +296,7 @@ def test_answers_do_not_depend_on_batches_or_tasks(reducer: Any, tmp_path: Any) 
     assert all(same(answer, answers[0]) for answer in answers)
 
 
+@pytest.mark.slow
 def test_reduced_with_restarts_and_replays() -> None:
     operator = reduced()
     harness = OperatorHarness(operator, {"s": SCHEMA})
@@ -310,6 +315,7 @@ def test_reduced_with_restarts_and_replays() -> None:
     assert same(harness.answers(), whole.step())
 
 
+@pytest.mark.slow
 def test_fractions_may_change_from_batch_to_batch(tmp_path: Any) -> None:
     """Unfiltered counts are exact once live rows come, whatever was read, and bounds are around all else."""
     table = data(1_000, seed=8)
@@ -342,6 +348,7 @@ def test_all_of_history_gives_no_room_for_error(tmp_path: Any) -> None:
     assert set(answer.column("_fraction").to_pylist()) == {1.0}
 
 
+@pytest.mark.slow
 def test_many_strata_are_taken_together(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (strata, part_totals, exact_totals, landmark):
         monkeypatch.setattr(module, "STRATUM", 16)
@@ -376,6 +383,7 @@ def test_age_reads_old_history_less(tmp_path: Any) -> None:
 # -- bounds --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reducer", "keep"), [(("uniform", (0.8,)), 0.2), (("by_key", ("k", 0.7)), 0.3)])
 def test_bounds_hold_the_truth(reducer: Any, keep: float, tmp_path: Any) -> None:
     chance = np.random.default_rng(12)
@@ -424,6 +432,7 @@ def spiked(chance: np.random.Generator, count: int) -> np.ndarray[tuple[int], np
     return values
 
 
+@pytest.mark.slow
 def test_bounds_hold_where_few_rows_carry_the_sum(tmp_path: Any) -> None:
     """Of five rows with nearly all of the sum, a tenth of history has most often none."""
     chance = np.random.default_rng(13)
@@ -449,6 +458,7 @@ def test_bounds_hold_where_few_rows_carry_the_sum(tmp_path: Any) -> None:
     assert narrow == 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reducer", [("uniform", (0.5,)), ("by_key", ("v", 0.5))])
 def test_rows_that_lie_far_out_are_counted_once_however_rows_are_cut(reducer: Any, tmp_path: Any) -> None:
     table = data(1_000, seed=14)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 CODE = """
 import sys
 import anabranch.spark.source
@@ -16,6 +18,7 @@ print(*sorted((operators | {"sqlglot", "numba", "deltalake", "pandas"}) & sys.mo
 """
 
 
+@pytest.mark.slow
 def test_a_planner_loads_its_own_operator_only() -> None:
     said = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True).stdout
     assert said.split() == ["anabranch.operators.select"]

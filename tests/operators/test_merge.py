@@ -153,6 +153,7 @@ def all_sizes(chance: random.Random) -> Iterator[None]:
 # -- against the oracle ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @examples(100)
 @given(policy=st.sampled_from(POLICIES), seed=st.integers(0, 2**32))
 def test_two_streams(policy: str, seed: int) -> None:
@@ -163,6 +164,7 @@ def test_two_streams(policy: str, seed: int) -> None:
         check(case, streams, chance)
 
 
+@pytest.mark.slow
 @examples(40)
 @given(policy=st.sampled_from(POLICIES), count=st.sampled_from([3, 3, 4]), seed=st.integers(0, 2**32))
 def test_several_streams(policy: str, count: int, seed: int) -> None:
@@ -173,6 +175,7 @@ def test_several_streams(policy: str, count: int, seed: int) -> None:
         check(case, streams, chance)
 
 
+@pytest.mark.slow
 @examples(25)
 @given(
     policy=st.sampled_from(POLICIES), streams=st.sampled_from(["ss", "ss", "sts", "sss"]), seed=st.integers(0, 2**32)
@@ -184,6 +187,7 @@ def test_a_stream_merged_with_itself(policy: str, streams: str, seed: int) -> No
         check(case, some_streams(streams, chance, 24), chance)
 
 
+@pytest.mark.slow
 @examples(100)
 @given(policy=st.sampled_from(POLICIES), seed=st.integers(0, 2**32))
 def test_two_streams_by_rows(policy: str, seed: int) -> None:
@@ -194,6 +198,7 @@ def test_two_streams_by_rows(policy: str, seed: int) -> None:
         check(case, streams, chance)
 
 
+@pytest.mark.slow
 @examples(40)
 @given(
     policy=st.sampled_from(POLICIES), names=st.sampled_from(["stu", "stuv", "ss", "sts"]), seed=st.integers(0, 2**32)
@@ -205,6 +210,7 @@ def test_several_streams_by_rows(policy: str, names: str, seed: int) -> None:
         check(case, some_streams(names, chance, 24), chance)
 
 
+@pytest.mark.slow
 @examples(60)
 @given(
     policy=st.sampled_from(POLICIES),
@@ -222,6 +228,7 @@ def test_records_that_wait_no_longer_than_they_may(policy: str, pace: Any, names
         check(case, some_streams(names, chance, 30), chance)
 
 
+@pytest.mark.slow
 @examples(25)
 @given(policy=st.sampled_from(POLICIES), seed=st.integers(0, 2**32))
 def test_windows_that_grow(policy: str, seed: int) -> None:
@@ -243,6 +250,7 @@ def test_streams_in_real_logs(seed: int) -> None:
         check(case, some_streams(case.streams, chance, 30), chance, directory=directory)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("policy", "grouped"), sampled(itertools.product(POLICIES, [False, True]), 2, "cut"))
 def test_the_answer_is_the_same_however_cut(policy: Any, grouped: bool) -> None:
     chance = random.Random(8)
@@ -382,6 +390,7 @@ def test_only_equal_values_are_merged() -> None:
     assert sorted(row[1] for row in found if row[0] is None) == [2, 5]
 
 
+@pytest.mark.slow
 def test_every_value_has_a_window_of_its_own() -> None:
     """One value has many records between two of another, and its window does not push them out."""
     count = 160
@@ -451,6 +460,7 @@ def test_nearest_leaves_nobody_for_one_that_is_further_away() -> None:
     assert pairs_of(case, a, b) == [(11.0, 10.5), (11.5, 11.75), (9.75, None)]
 
 
+@pytest.mark.slow
 @examples(150)
 @given(seed=st.integers(0, 2**32))
 def test_nearest_in_order_is_the_closest_pair_first_of_all(seed: int) -> None:
@@ -602,6 +612,7 @@ def test_the_report_counts_what_the_oracle_counts(policy: Any) -> None:
     assert min(report["dropped"].values()) > 20
 
 
+@pytest.mark.slow
 def test_unsorted_streams_are_merged_and_the_completeness_falls() -> None:
     chance = random.Random(6)
     keys = list(range(1_000))
@@ -631,6 +642,7 @@ def test_kappa_max_tells_what_no_window_could_merge() -> None:
     assert report["kappa_max"] == pytest.approx(0.5, abs=0.15)
 
 
+@pytest.mark.slow
 def test_a_promise_that_cannot_be_kept_is_told() -> None:
     chance = random.Random(7)
     keys = list(range(1_500))
@@ -753,6 +765,7 @@ def kept() -> tuple[Case, dict[str, list[Row]]]:
     return case, streams
 
 
+@pytest.mark.slow
 def test_what_is_kept_may_be_lost_while_all_rows_are_there(kept: Any, tmp_path: Path) -> None:
     case, streams = kept
     logs = Logs(case, streams)

@@ -66,6 +66,7 @@ def life(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return life
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATORS)
 def test_answers_are_those_of_a_log_with_all_rows(
     name: str, life: Life, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -88,6 +89,7 @@ def test_answers_are_those_of_a_log_with_all_rows(
     assert sum(answer.num_rows for answer in answers[0]) > 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["landmark_in_part", "join_kept_whole"])
 def test_reduced_queries_read_less(name: str, tmp_path: Path) -> None:
     """Periods end anywhere in a run, and where that is costs nothing to find out."""
@@ -116,6 +118,7 @@ def test_reduced_queries_read_less(name: str, tmp_path: Path) -> None:
     life.close()
 
 
+@pytest.mark.slow
 def test_runs_that_are_joined_change_no_answer(tmp_path: Path) -> None:
     """Other rows lie far out in a run made of several: a query keeps to those that did when it first looked."""
     life = Spiky(tmp_path / "s", {"randomize": LAYOUTS["randomize"]}, run_rows=8_000)

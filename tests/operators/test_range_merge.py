@@ -95,6 +95,7 @@ def check(case: Case, remainder: Remainder, streams: dict[str, list[Row]], chanc
         assert told(found) == new, f"micro-batch {number} to {after} of {harness.operator}"
 
 
+@pytest.mark.slow
 @examples(60)
 @given(policy=st.sampled_from(POLICIES), seed=st.integers(0, 2**32))
 def test_the_rest_of_a_range(policy: str, seed: int) -> None:
@@ -103,6 +104,7 @@ def test_the_rest_of_a_range(policy: str, seed: int) -> None:
     check(case, "rest", some_streams("st", chance, 40), chance)
 
 
+@pytest.mark.slow
 @examples(40)
 @given(seed=st.integers(0, 2**32))
 def test_the_difference_of_ranges(seed: int) -> None:
@@ -111,6 +113,7 @@ def test_the_difference_of_ranges(seed: int) -> None:
     check(case, "difference", some_streams("st", chance, 40), chance)
 
 
+@pytest.mark.slow
 @examples(60)
 @given(policy=st.sampled_from(POLICIES), seed=st.integers(0, 2**32))
 def test_groups(policy: str, seed: int) -> None:
@@ -142,6 +145,7 @@ def test_a_stream_that_is_not_waited_for_is_asked_for_all_it_has(policy: Any) ->
         assert all(streams["s"][n]["i"] == streams["t"][m]["i"] for n, m, _ in found)
 
 
+@pytest.mark.slow
 def test_a_range_that_holds_everything_is_taken_window_by_window() -> None:
     streams = {"s": rows_of(range(30), x=0.0), "t": rows_of(range(300), x=1.0)}
     counts: dict[Policy, int] = {"first": 30, "nearest": 30, "all": 9_000}

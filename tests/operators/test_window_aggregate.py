@@ -202,6 +202,7 @@ def close(got: Any, wanted: Any) -> bool:
     return bool(got == wanted)
 
 
+@pytest.mark.slow
 @given(
     count=st.integers(1, 60),
     seed=st.integers(0, 2**32),
@@ -266,6 +267,7 @@ def test_every_way_of_cutting_gives_the_oracles_answer(
 ONE_BY_ONE = itertools.product(["time", "rows"], [(160, 50), (64, 3), (200, 200)], ["kept", "restarted", "torn"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("unit", "shape", "scratch"), sampled(ONE_BY_ONE, 5, "one by one"))
 def test_batches_of_one_row_give_the_answer_of_one_batch(unit: str, shape: tuple[int, int], scratch: str) -> None:
     log = log_of(some_rows(250, seed=1), begin=-100)
@@ -289,6 +291,7 @@ def stream(times: list[int], values: list[Any], sql: str = "BIGINT") -> MemoryLo
     return log
 
 
+@pytest.mark.slow
 def test_cached_steady_state_reads_only_new_rows() -> None:
     log = stream(list(range(0, 4000, 2)), [1] * 2000)
     op = simple(640, 10)

@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -107,6 +108,7 @@ def play(op: Operator, streams: dict[str, list[Row]], chance: random.Random) -> 
         return Drive(harness, chance, every=(1, 2, 3)).play(streams, beat=chance.choice([0, 7, 500]))
 
 
+@pytest.mark.slow
 @examples(50)
 @given(
     count=st.integers(1, 60),
@@ -156,6 +158,7 @@ def test_changes_of_aggregates(
         check_rows(steps, answers, shape[1], width, rows)
 
 
+@pytest.mark.slow
 @examples(40)
 @given(
     counts=st.tuples(st.integers(0, 40), st.integers(0, 40)),

@@ -175,6 +175,7 @@ def test_conditions_mean_the_same_in_sql_and_in_the_oracle() -> None:
         assert compile(template.sql, joined.schema).evaluate(joined).to_pylist() == wanted, template.sql
 
 
+@pytest.mark.slow
 @examples(100)
 @given(
     count=st.sampled_from([2, 2, 3, 3, 4, 5]),
@@ -196,6 +197,7 @@ def test_windows_of_time(count: int, windows: str, family: str, order: Any, seed
         check(join, some_streams(sources, chance), chance)
 
 
+@pytest.mark.slow
 @examples(40)
 @given(
     count=st.sampled_from([2, 2, 3, 4]),
@@ -213,6 +215,7 @@ def test_windows_of_rows(count: int, size: int, family: str, seed: int) -> None:
         check(join, some_streams(sources, chance), chance)
 
 
+@pytest.mark.slow
 @examples(40)
 @given(
     streams=st.sampled_from(["ss", "ss", "sss", "sts", "sstt", "stss"]),
@@ -260,6 +263,7 @@ def test_streams_in_real_logs(seed: int) -> None:
         check(join, streams, chance, directory=directory)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["time", "rows"])
 def test_order_of_time_is_the_same_however_cut(unit: Any) -> None:
     chance = random.Random(8)
@@ -359,6 +363,7 @@ def test_decimals_that_are_rounded_where_they_are_compared_are_joined_by_what_is
     assert [test.value.evaluate(table).to_pylist() for test in found.tests] == [[True], [True]]
 
 
+@pytest.mark.slow
 def test_decimals_of_different_scale_are_equal_by_value() -> None:
     """0.03 and 0.0300 are one number, though not one DOUBLE if their digits are multiplied by 10^-2 and 10^-4."""
     cents = [Decimal(n) / 100 for n in range(200)]
@@ -387,6 +392,7 @@ def test_bands_at_the_ends_of_whole_numbers_wrap_around() -> None:
         assert check(join_of("st", uniform(2, 100), conditions(template)), streams, random.Random(1))
 
 
+@pytest.mark.slow
 def test_skewed_keys() -> None:
     """One key holds 30 % of the rows, as with the sources of packets."""
     chance = random.Random(4)
@@ -684,6 +690,7 @@ def test_rows_that_a_stalled_stream_may_still_reach_stay() -> None:
     assert [least_row(harness, name, rows) for name in "st"] == [55, 55]
 
 
+@pytest.mark.slow
 def test_rows_of_windows_of_rows_leave() -> None:
     join = join_of("st", rows_windows(2, 5), unit="rows", order="time")
     harness = join.harness()

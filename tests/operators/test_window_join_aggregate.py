@@ -65,6 +65,7 @@ def naive(operator: WindowJoinAggregate, streams: dict[str, list[Any]], key: str
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("names", ["AB", "ABC"])
 def test_sums_and_counts_equal_those_of_the_joined_rows(seed: int, names: str) -> None:
@@ -88,6 +89,7 @@ def test_sums_and_counts_equal_those_of_the_joined_rows(seed: int, names: str) -
     assert wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", [(), ("`A.k`",), ("`B.k`", "`A.k`")])
 def test_counting_alone_gives_what_finding_the_rows_gives(keys: tuple[str, ...]) -> None:
     for seed in range(8):

@@ -258,6 +258,7 @@ def test_storage_and_index_of_the_hint_answer_like_any_other(storage: str | None
         assert index in (None, choice.index)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("storage", ["LIST", "HASH"])
 def test_values_that_memory_has_no_room_for_go_to_a_file(storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     written, sizes = [0], [0]
@@ -294,6 +295,7 @@ def test_values_that_have_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) ->
     assert kept._indexed[0].index.live < 250
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", ["T", "H"])
 def test_index_crowded_by_groups_that_have_gone_is_made_anew(index: str) -> None:
     rows = [row | {"i": n // 2} for n, row in enumerate(numbered_rows(10_000, random.Random(4), step=3))]
@@ -316,6 +318,7 @@ def steady(size: int, slide: int, unit: Any = "time", **more: Any) -> OperatorHa
     return harness
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["time", "rows"])
 @pytest.mark.parametrize(("size", "slide"), [(1_000, 10), (1_000, 1_000), (1_000, 300)])
 def test_batch_reads_the_rows_that_are_new_and_not_the_window(unit: str, size: int, slide: int) -> None:
@@ -397,6 +400,7 @@ def test_silence_costs_nothing(storage: str | None) -> None:
     assert time.process_time() - before < 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", [None, "T", "H"])
 @pytest.mark.parametrize("keys", [[], ["b"]])
 def test_words_that_crowd_between_two_others(index: str | None, keys: list[str]) -> None:

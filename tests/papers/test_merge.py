@@ -218,6 +218,7 @@ def loaded(operator: Merge, pieces: Sequence[tuple[str, pa.Table, int]]) -> Oper
     return harness
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interleaved", [False, True])
 def test_files_that_are_loaded_keep_pace_by_rows(interleaved: bool) -> None:
     """N = 5,000, K = 4,000, 20 % out of order: as many are merged as section 4.1 merges, whenever files are loaded."""

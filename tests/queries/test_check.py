@@ -213,6 +213,7 @@ def test_a_stream_goes_on_without_arrivals_that_were_lost(
         assert ids == [0, *(i for n, i in enumerate([1000, 1010, 1020]) if n != which)]
 
 
+@pytest.mark.slow
 def test_looking_while_others_write_raises_no_false_alarm(river: Path) -> None:
     ended = threading.Event()
 

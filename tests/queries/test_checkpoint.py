@@ -117,6 +117,7 @@ HARM: list[Callable[[Path], None]] = [
 HARMED = sampled(itertools.product(HARM, (False, True)), 1, "harm", group=lambda case: case[0].__name__)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("harm", "without_progress"), HARMED)
 def test_answers_go_on_where_they_ended(
     harm: Callable[[Path], None], without_progress: bool, river: Path, tmp_path: Path

@@ -11,27 +11,43 @@ import pytest
 
 from anabranch.testing.slt import SPARK_WAYS, SPARKLESS_WAYS, File, Way, play_file, read
 from anabranch.testing.slt.fleet import KILLED_WAYS, play_killed
-from tests.sampling import ALL, SEED
+from tests.sampling import ALL, SEED, sampled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HERE = Path(__file__).parent
 FILES = [read(path) for path in sorted(HERE.rglob("*.slt"))]
-# Spark takes about a second to start a standing query: the dear ways are for the files that ask, unless all is tested.
-KILLED = {way: [file for file in FILES if ALL or way in file.also] for way in KILLED_WAYS}
+# Without Spark every file is played in every way. Spark takes two seconds of a processor to start a standing query:
+# there part of the files is played, and the dear ways are for some of the files that ask, unless all is tested.
+ON_SPARK = [
+    *(file for file in FILES if file.needs_spark),
+    *sampled((file for file in FILES if not file.needs_spark), 4, "spark", group=lambda file: file.header["group"]),
+]
+
+
+def played(way: str, most: int) -> list[File]:
+    """The files that are played in one of the dear ways."""
+    return FILES if ALL else sampled([file for file in FILES if way in file.also], most, way)
+
+
+KILLED = {way: played(way, 4) for way in KILLED_WAYS}
+ALSO = {way.name: played(way.name, 2) for way in SPARK_WAYS}
 
 
 def cases(ways: tuple[Way, ...]) -> list[object]:
     return [
-        pytest.param(file, way, id=f"{file.name}-{way.name}") for way in ways for file in FILES if wanted(file, way)
+        pytest.param(file, way, id=f"{file.name}-{way.name}", marks=() if way.name == "straight" else pytest.mark.slow)
+        for way in ways
+        for file in FILES
+        if wanted(file, way)
     ]
 
 
 def wanted(file: File, way: Way) -> bool:
     if not way.spark:
         return not file.needs_spark
-    return ALL or way.name == "spark_straight" or way.name in file.also
+    return file in (ON_SPARK if way.name == "spark_straight" else ALSO[way.name])
 
 
 @pytest.mark.parametrize(("file", "way"), cases(SPARKLESS_WAYS))
@@ -57,6 +73,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[s
 
 @pytest.mark.chaos
 @pytest.mark.spark
+@pytest.mark.xdist_group("killed")  # they are played side by side in one process
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("way", "name"), [(way, file.name) for way in KILLED for file in KILLED[way]])
 def test_killed_and_resumed(way: str, name: str, outcomes: Callable[[str], dict[str, BaseException | None]]) -> None:

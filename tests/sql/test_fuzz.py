@@ -91,6 +91,7 @@ def test_any_words(words: list[str]) -> None:
     try_everything(" ".join(words))
 
 
+@pytest.mark.slow
 @examples(600)
 @given(st.sampled_from(VALID), st.data())
 def test_mutated_statements(text: str, data: st.DataObject) -> None:
@@ -101,11 +102,13 @@ def test_mutated_statements(text: str, data: st.DataObject) -> None:
     try_everything(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opening", ["(", "[", "array(", "SELECT (", "NOT ", "- ", "CASE WHEN ", "a.", "x -> "])
 def test_deep_nesting_is_an_error_not_a_crash(opening: str) -> None:
     try_everything("SELECT " + opening * 3000 + "1 FROM packets")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [400, 1500])
 def test_long_chains_are_no_crash(count: int) -> None:
     try_everything("SELECT " + " + ".join(["length"] * count) + " AS x FROM packets")

@@ -57,6 +57,7 @@ def test_plans_of_text_tests_are_the_same_after_they_were_written_down(file: Fil
         read_again(plan)
 
 
+@pytest.mark.slow
 def test_the_text_tests_have_every_shape_but_one() -> None:
     """Joins with the past need an archive, which text tests do not declare; `test_archives` has them."""
     shapes = collections.Counter(shape for file in FILES for shape, _ in plans_of(file))

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HELPER = "from anabranch.kernels.compiled import compiled\n\n@compiled\ndef step(x):\n    return x + {step}\n"
 CALLER = """
 from anabranch.kernels.compiled import compiled
@@ -27,6 +29,7 @@ def run(folder: Path, *lines: str) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.slow
 def test_a_kernel_calls_kernels_of_its_own_file_and_of_others(tmp_path: Path) -> None:
     (tmp_path / "helper.py").write_text(HELPER.format(step=1))
     (tmp_path / "caller.py").write_text(CALLER)

@@ -96,6 +96,7 @@ def pairs(table: pa.Table) -> list[tuple[Any, int]]:
     return list(zip(values, table.column("count").to_pylist(), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["rows", "time"])
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: "-".join(str(part) for part in layout))
 @examples(25)
