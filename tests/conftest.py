@@ -18,8 +18,12 @@ def pytest_report_header() -> str:
     return f"tests: {how}; ANABRANCH_SEED={sampling.SEED}"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A test that takes the shared session is a Spark test, whether or not it says so; one process runs all of them."""
+    if not sampling.ALL:
+        left_out = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)

@@ -25,7 +25,7 @@ os.environ.setdefault("ANABRANCH_SEED", str(random.SystemRandom().randrange(1 <<
 SEED = int(os.environ["ANABRANCH_SEED"])
 """Of everything that is drawn at random, in this process and in those that share its tests; a run's header tells it."""
 
-ROUNDS = 8 if ALL else 3
+ROUNDS = 8 if ALL else 2
 """Of a test that kills processes at seeded moments."""
 _FEWER = 10 if QUICK else 4
 """One of so many examples is tried unless all are, ten at least."""

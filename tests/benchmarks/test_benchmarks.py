@@ -158,6 +158,7 @@ def test_pipeline_says_its_figures(
     )
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 def test_windows_says_its_figures(
@@ -170,6 +171,7 @@ def test_windows_says_its_figures(
     assert len(found["orderings"]) > 15
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 def test_window_join_says_its_figures(
@@ -197,6 +199,7 @@ def test_merge_says_its_figures(
     assert len(found["claims"]) == 8
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 def test_archive_says_its_figures(

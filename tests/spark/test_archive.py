@@ -202,6 +202,7 @@ def rows_of_all_types(first: int, rows: int) -> pa.Table:
     )
 
 
+@pytest.mark.long
 def test_what_is_added_up_in_full_is_read_by_spark_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[bool] = []
 

@@ -67,6 +67,7 @@ def start(master: str, place: Path, rounds: int) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.long
 def test_a_local_cluster_gives_the_same_answers(tmp_path: Path) -> None:
     process = start("local-cluster[2,1,1024]", tmp_path, rounds=3)
     said, _ = process.communicate(timeout=300)

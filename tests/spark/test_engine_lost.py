@@ -97,6 +97,7 @@ def test_queries_of_all_databases_go_on_after_their_jvm_was_killed(tmp_path: Pat
     )
 
 
+@pytest.mark.long
 def test_a_statement_that_is_cut_off_says_so_and_the_next_one_is_answered(tmp_path: Path) -> None:
     play(
         """
@@ -113,6 +114,7 @@ def test_a_statement_that_is_cut_off_says_so_and_the_next_one_is_answered(tmp_pa
     )
 
 
+@pytest.mark.long
 def test_a_database_closes_and_opens_again_though_its_jvm_is_dead(tmp_path: Path) -> None:
     play(
         """
@@ -136,6 +138,7 @@ def test_a_database_closes_and_opens_again_though_its_jvm_is_dead(tmp_path: Path
     )
 
 
+@pytest.mark.long
 def test_a_session_that_was_handed_in_and_died_is_told_and_everything_else_goes_on(tmp_path: Path) -> None:
     play(
         """
@@ -193,6 +196,7 @@ def test_a_query_whose_planner_dies_is_started_again(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_statements_and_new_queries_do_without_the_helpers_that_died(tmp_path: Path) -> None:
     play(
         """
@@ -259,6 +263,7 @@ def test_ctrl_c_interrupts_what_is_waited_for_and_no_standing_query(tmp_path: Pa
     assert (out, err) == ("good\n", "")
 
 
+@pytest.mark.long
 def test_a_statement_has_a_limit_and_one_that_takes_all_memory_ends_with_an_error(tmp_path: Path) -> None:
     play(
         """
@@ -285,6 +290,7 @@ def test_a_statement_has_a_limit_and_one_that_takes_all_memory_ends_with_an_erro
     )
 
 
+@pytest.mark.long
 def test_an_answer_larger_than_the_memory_of_the_jvm_is_given_whole(tmp_path: Path) -> None:
     play(
         """

@@ -48,16 +48,16 @@ INPUT_VIEW = "__input"
 """The name by which the part of a query that Spark SQL computes sees the operator's rows."""
 
 
-def _read_once(spark: SparkSession, options: SourceOptions) -> DataFrame:
-    return spark.read.format(FORMAT).options(**options.to_options()).load()
+def _read_once(spark: SparkSession, options: SourceOptions, format: str) -> DataFrame:
+    return spark.read.format(format).options(**options.to_options()).load()
 
 
-def _read_archived(spark: SparkSession, files: ArchivedFiles, options: SourceOptions) -> DataFrame:
+def _read_archived(spark: SparkSession, files: ArchivedFiles, options: SourceOptions, format: str) -> DataFrame:
     """The rows of files, and those that are not archived yet."""
     frame = _read_files(spark, files, cast(StructType, StructType.fromDDL(options.spark_schema)))
     if options.ends[files.stream][0] <= files.end:
         return frame
-    return frame.union(_read_once(spark, replace(options, starts={files.stream: files.end})))
+    return frame.union(_read_once(spark, replace(options, starts={files.stream: files.end}), format))
 
 
 def _read_files(spark: SparkSession, files: ArchivedFiles, schema: StructType) -> DataFrame:
@@ -94,6 +94,8 @@ class SparkEngine:
 
     def __init__(self, session: Session, answers: Answers | None = None) -> None:
         self.session = session
+        self.format = FORMAT
+        """The data source that operators are read through."""
         self._answers = answers
         self._views = threading.Lock()
         self._asking = _Asking()
@@ -194,7 +196,7 @@ class SparkEngine:
 
     def read_once(self, options: SourceOptions) -> DataFrame:
         """The operator's answer over what its streams hold, as a DataFrame."""
-        return _read_once(self._spark_for_a_question(), options)
+        return _read_once(self._spark_for_a_question(), options, self.format)
 
     def sql_once(
         self, sql: str, views: dict[str, SourceOptions], files: Mapping[str, ArchivedFiles] | None = None
@@ -206,9 +208,9 @@ class SparkEngine:
             with self._views:  # others may give other views the same names
                 for name, options in views.items():
                     if name in files:
-                        frame = _read_archived(spark, files[name], options)
+                        frame = _read_archived(spark, files[name], options, self.format)
                     else:
-                        frame = _read_once(spark, options)
+                        frame = _read_once(spark, options, self.format)
                     frame.createOrReplaceTempView(name)
                 answer = spark.sql(sql)
             _refuse_variants(answer)
@@ -225,7 +227,7 @@ class SparkEngine:
     def stream(self, options: SourceOptions, residual_sql: str | None = None) -> DataFrame:
         """The operator's answer as it grows, as a streaming DataFrame."""
         spark = self.session.spark
-        frame = spark.readStream.format(FORMAT).options(**options.to_options()).load()
+        frame = spark.readStream.format(self.format).options(**options.to_options()).load()
         if residual_sql is None or options.sealed:
             return frame
         view = f"{INPUT_VIEW}_{secrets.token_hex(8)}"  # others start at this moment, and all of them read INPUT_VIEW

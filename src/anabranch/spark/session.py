@@ -15,6 +15,7 @@ from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
 
 from anabranch.errors import QueryError, SetupError
 from anabranch.settings import Settings
@@ -221,10 +222,10 @@ def _prepared(base: SparkSession) -> SparkSession:
     return spark
 
 
-def register(spark: SparkSession) -> None:
+def register(spark: SparkSession, source: type[DataSource] = AnabranchSource) -> None:
     """Make our source known to a session; one made from a session that knows it already does."""
     try:
-        spark.dataSource.register(AnabranchSource)
+        spark.dataSource.register(source)
     except AnalysisException as problem:
         if problem.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise

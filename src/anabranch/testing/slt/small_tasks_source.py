@@ -9,12 +9,18 @@ from typing import Any
 
 from anabranch.database import Database
 from anabranch.engine.protocol import Engine
+from anabranch.spark.engine import SparkEngine
+from anabranch.spark.session import register
 from anabranch.spark.source import AnabranchSource
 from anabranch.testing.slt.small_tasks import lower_limits
 
 
 class SmallTasksSource(AnabranchSource):
-    """The source of `anabranch.spark.source` under the same name; whoever plans with it lowers the limits first."""
+    """The source of `anabranch.spark.source`; whoever plans with it lowers the limits first."""
+
+    @classmethod
+    def name(cls) -> str:
+        return f"{super().name()}_small_tasks"
 
     def reader(self, schema: Any) -> Any:
         lower_limits()
@@ -30,5 +36,7 @@ class SmallTasksDatabase(Database):
 
     def _open_engine(self) -> Engine:
         engine = super()._open_engine()
-        engine.spark.dataSource.register(SmallTasksSource)
+        assert isinstance(engine, SparkEngine)
+        register(engine.spark, SmallTasksSource)
+        engine.format = SmallTasksSource.name()
         return engine
