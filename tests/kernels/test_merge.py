@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from anabranch.kernels.matching import Window, match_all, match_first, match_first_by_cursors, match_nearest
+from anabranch.kernels.merge import ADAPTED, LAST, NEVER, SIZE, STEP, Known, Waiting, next_due_of_groups
 from anabranch.kernels.nearly_sorted import merge_sorted, sort_fully, split_nearly_sorted
 from tests.operators.merge_oracle import Pairs, Record, all_pairs, cursors, first, nearest
 from tests.sampling import examples
@@ -221,3 +222,13 @@ def test_all_pairs_of_many() -> None:
     a, b = (Side([(0.0,)] * count, 1, random.Random(1)) for count in (70, 60))
     out: tuple[Any, Any] = match_all(a.whole, 0, b.whole, 0, np.array([0.0]))
     assert found(*out, len(out[0])) == [(i, j) for i in range(70) for j in range(60)]
+
+
+@pytest.mark.parametrize(("since", "due"), [(100, 160), (LAST - 10, NEVER)])
+def test_records_that_wait_beyond_the_end_of_time_are_never_due(since: int, due: int) -> None:
+    one, none = np.array([0, 1]), np.array([0, 0])
+    a = Waiting(one, np.array([1]), np.array([since]), np.array([since]))
+    b = Waiting(none, np.array([0]), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    control = np.zeros((1, ADAPTED + 1), np.int64)
+    control[0, SIZE], control[0, STEP] = 4, 2
+    assert next_due_of_groups(a, b, 10, 50, Known.until(since), control) == due
