@@ -18,6 +18,7 @@ def pytest_report_header() -> str:
     return f"tests: {how}; ANABRANCH_SEED={sampling.SEED}"
 
 
+@pytest.hookimpl(tryfirst=True)  # before groups become parts of names
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A test that takes the shared session is a Spark test, whether or not it says so; one process runs all of them."""
     if not sampling.ALL:
