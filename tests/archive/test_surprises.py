@@ -202,7 +202,7 @@ def test_live_rows_need_not_come_up_to_the_log_of_history(db: SparklessDatabase)
 
 
 def test_slices_of_one_run_are_read_once(db: SparklessDatabase) -> None:
-    db.sql("CREATE ARCHIVE ON s USING randomize_then_sort BY k")
+    db.sql("CREATE ARCHIVE ON s USING randomize_then_sort BY k OPTIONS (seed 1)")
     fill(db, 600)
     db.archive("s").append(all_rows=True)
     reader = with_archives(db.history("s"))

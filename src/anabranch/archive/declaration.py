@@ -6,6 +6,7 @@ declaration in `archive.json` and the rows in the Delta table `table/`.
 
 from __future__ import annotations
 
+import random
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -34,6 +35,9 @@ LAYOUTS: dict[str, str] = {
 
 COMPRESSIONS = ("zstd", "snappy", "lz4", "gzip", "none")
 _DEFAULT_LEVELS = (20, 40, 60, 80)
+
+seeds: random.Random = random.SystemRandom()
+"""Where the seed of an archive that was given none comes from."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,7 @@ def declared(
             hint="leave them out: summaries stay",
         )
     given = _Options(layout, options or {})
-    drawn = secrets.randbits(63) if seed is None else seed
+    drawn = seeds.getrandbits(63) if seed is None else seed
     return ArchiveInfo(
         name=name or layout,
         stream=stream,

@@ -67,6 +67,9 @@ RUNS_WITH: dict[str, str] = {
     "spark.sql.streaming.minBatchesToRetain": "20",
 }
 
+PLANNER_VARIABLES = ("SPARK_LOCAL_DIRS", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE", "SPARK_PYTHON_RUNTIME")
+"""What Spark tells the process that plans a standing query by its environment."""
+
 # PySpark logs every SQL error with its whole Java stack on stderr; `failures` says it in one line.
 for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
     logging.getLogger(_name).setLevel(logging.CRITICAL + 1)
@@ -225,10 +228,28 @@ def _prepared(base: SparkSession) -> SparkSession:
 def register(spark: SparkSession, source: type[DataSource] = AnabranchSource) -> None:
     """Make our source known to a session; one made from a session that knows it already does."""
     try:
-        spark.dataSource.register(source)
+        with _all_names_in(spark.sparkContext.environment):
+            spark.dataSource.register(source)
     except AnalysisException as problem:
         if problem.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
+
+
+@contextlib.contextmanager
+def _all_names_in(environment: dict[str, str]) -> Iterator[None]:
+    """Meanwhile the variables of Python workers have the names that Spark gives values later.
+
+    All queries that read a source share its map of variables, which Spark writes to at the start of each and sends
+    with every task. It is a HashMap: two that add a name at once leave it with a size that is not its own for good,
+    and no task that it is sent with can be read. A name that is there gets another value, which harms nobody.
+    """
+    missing = [name for name in PLANNER_VARIABLES if name not in environment]
+    environment.update(dict.fromkeys(missing, ""))
+    try:
+        yield
+    finally:
+        for name in missing:
+            del environment[name]
 
 
 def is_embedded(master: str) -> bool:
