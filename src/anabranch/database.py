@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -37,6 +37,7 @@ from anabranch.queries.archives import Archives
 from anabranch.queries.asking import summaries_name
 from anabranch.queries.check import Report, check_database
 from anabranch.queries.going_on import GoingOn
+from anabranch.queries.hosts import Problem
 from anabranch.queries.ingest import Ingest
 from anabranch.queries.questions import Questions
 from anabranch.queries.standing import StandingQueries, Surroundings
@@ -305,6 +306,26 @@ class Database:
     def create_query(self, name: str, select: Select, kind: str = QUERY, owner: ObjectName | None = None) -> Query:
         """Make and start a standing query from a parsed SELECT; `owner` is what it is a part of."""
         return self._queries.create(name, select, kind, owner)
+
+    def create_queries(
+        self,
+        selects: Mapping[str, str] | Iterable[tuple[str, str]],
+        *,
+        host: str = "host",
+        problems: list[Problem] | None = None,
+    ) -> list[Query]:
+        """Make many standing queries at once, members of one host, which runs them all as one.
+
+        `selects`: a SELECT for each name. All are made or none: an error tells of each that is wrong. Who gives a
+        list for `problems` gets the others made, and finds there what is wrong with those that were not.
+        """
+        self._check()
+        pairs = list(selects.items() if isinstance(selects, Mapping) else selects)
+        return self._queries.create_texts(pairs, host, problems)
+
+    def create_member(self, name: str, select: Select, host: str) -> Query:
+        """Make a standing query from a parsed SELECT, a member of a host."""
+        return self._queries.create_member(name, select, host)
 
     def get_query(self, name: str) -> Query:
         """The handle of a query that exists."""

@@ -24,6 +24,7 @@ import pyarrow as pa
 from anabranch.archive.declaration import INFO as ARCHIVE_INFO
 from anabranch.archive.declaration import ROW, archive_storage
 from anabranch.catalog import reducers
+from anabranch.catalog.hosted import HostedQueries
 from anabranch.catalog.query_info import INFO as QUERY_INFO
 from anabranch.catalog.query_info import QueryInfo
 from anabranch.catalog.readers import ARCHIVE, QUERY, ObjectName, Readers
@@ -34,6 +35,7 @@ from anabranch.dataspace.access import Access
 from anabranch.errors import CatalogError, StreamError, did_you_mean
 from anabranch.log.lock import BEING_WRITTEN, WriterLock
 from anabranch.log.offset import End
+from anabranch.log.slices import HOST
 from anabranch.log.stamps import AHEAD_US
 from anabranch.log.storage import Storage, decoded_name, encoded_name
 from anabranch.log.stream import (
@@ -66,6 +68,8 @@ class Catalog:
         """What declarations of streams may reach outside of the database."""
         self.readers = Readers(root)
         """Who reads what."""
+        self.hosted = HostedQueries(self)
+        """Queries that are members of hosts."""
         self._clock = clock
         if root.is_file():
             raise CatalogError("NOT_A_DATABASE", f"{root.path} is a file", hint="give an empty or new directory")
@@ -118,11 +122,14 @@ class Catalog:
 
     def _has_stream(self, name: str) -> bool:
         storage = self.root.child("streams", _directory(name))
-        return storage.exists(INFO) or has_rows(storage)
+        return storage.exists(INFO) or has_rows(storage) or self.hosted.find(name) is not None
 
     def stream(self, name: str) -> StreamInfo:
         """The declaration of a stream, or of the rejects of one."""
         if self._has_stream(name):
+            member = self.hosted.find(name)
+            if member is not None:
+                return self.hosted.declare(member, self.stream_storage(name))
             return StreamInfo.load(self.stream_storage(name))
         owner = rejects_owner(name)
         if owner is not None and self._has_stream(owner):
@@ -139,7 +146,11 @@ class Catalog:
 
     def stream_names(self) -> list[str]:
         """What the streams are called, in small letters: from their directories alone, none is opened."""
-        return [decoded_name(directory) for directory in self.root.child("streams").directories()]
+        declared = {decoded_name(directory) for directory in self.root.child("streams").directories()}
+        return [*declared, *(name for name in self._hosted_names() if name not in declared)]
+
+    def _hosted_names(self) -> list[str]:
+        return [member.entry.name.lower() for member in self.hosted.all()]
 
     def schema(self, name: str) -> StreamSchema:
         return self.stream(name).schema
@@ -147,9 +158,10 @@ class Catalog:
     def streams(self) -> list[StreamInfo]:
         """Those whose declaration can be read."""
         declarations = (self._declared(directory) for directory in self.root.child("streams").directories())
-        return sorted(
-            (info for info in declarations if isinstance(info, StreamInfo)), key=lambda info: info.name.lower()
-        )
+        streams = {info.name.lower(): info for info in declarations if isinstance(info, StreamInfo)}
+        for member in self.hosted.all():
+            streams[member.entry.name.lower()] = self.hosted.answers(member)
+        return [streams[name] for name in sorted(streams)]
 
     def damaged_streams(self) -> dict[str, StreamError]:
         """Those whose declaration cannot be read, and why."""
@@ -173,7 +185,7 @@ class Catalog:
 
     def _create_stream(self, info: StreamInfo) -> None:
         storage = self.stream_storage(info.name)
-        if storage.exists(INFO) or has_rows(storage):
+        if self._has_stream(info.name) and not self._was_a_member(storage, info.name):
             raise CatalogError(
                 "NAME_EXISTS",
                 f'"{info.name}" exists already',
@@ -182,6 +194,21 @@ class Catalog:
         storage.delete_all()
         connector = connector_of(info)
         info.create(storage, logged=connector.logged, private=connector.is_private(info))
+
+    def _was_a_member(self, storage: Storage, name: str) -> bool:
+        """Whether a declaration is that of a member's answers, which is no member any more."""
+        return self.hosted.find(name) is None and not has_rows(storage) and HOST in StreamInfo.load(storage).options
+
+    def add_members(self, host: str, infos: list[QueryInfo], append: Callable[[], None]) -> None:
+        """Members of a host, all or none: `append` writes them to its list."""
+        with self.lock():
+            for info in infos:
+                storage = self.stream_storage(info.name)
+                if self._has_stream(info.name) and not self._was_a_member(storage, info.name):
+                    raise CatalogError(
+                        "NAME_EXISTS", f'"{info.name}" exists already', hint="choose another name, or DROP it first"
+                    )
+            append()
 
     def add_column(self, name: str, column: str, sql: str) -> StreamInfo:
         """Give a stream one more column; rows that are there have NULL in it. Only for who may write the stream."""
@@ -205,14 +232,22 @@ class Catalog:
         return self.root.child("queries", _directory(name))
 
     def has_query(self, name: str) -> bool:
-        return self._query(_directory(name)) is not None
+        return self._find_query(name) is not None
+
+    def _find_query(self, name: str) -> QueryInfo | None:
+        info = self._query(_directory(name))
+        if info is not None:
+            return info
+        member = self.hosted.find(name)
+        return None if member is None else member.info
 
     def query_names(self) -> list[str]:
-        """What the queries are called, in small letters: from their directories alone, none is opened."""
-        return [decoded_name(directory) for directory in self.root.child("queries").directories()]
+        """What the queries are called, in small letters: none is opened."""
+        alone = [decoded_name(directory) for directory in self.root.child("queries").directories()]
+        return [*alone, *self._hosted_names()]
 
     def query(self, name: str) -> QueryInfo:
-        info = self._query(_directory(name))
+        info = self._find_query(name)
         if info is None:
             raise CatalogError(
                 "QUERY_NOT_FOUND",
@@ -223,6 +258,12 @@ class Catalog:
 
     def queries(self) -> list[QueryInfo]:
         """All of them; one whose declaration cannot be read has no SQL (`QueryInfo.is_damaged`)."""
+        infos = [self._query(directory) for directory in self.root.child("queries").directories()]
+        infos += [member.info for member in self.hosted.all()]
+        return sorted((info for info in infos if info is not None), key=lambda info: info.name.lower())
+
+    def queries_alone(self) -> list[QueryInfo]:
+        """Those that are run by themselves: hosts among them, and not their members."""
         infos = (self._query(directory) for directory in self.root.child("queries").directories())
         return sorted((info for info in infos if info is not None), key=lambda info: info.name.lower())
 
@@ -296,6 +337,12 @@ class Catalog:
             self._remove("streams", name)
             if info is not None:
                 self.readers.forget(ObjectName(QUERY, info.name), info.reads or ())
+
+    def forget_member(self, name: str) -> None:
+        """Remove what was declared of a member's answers for others, once it is no member any more."""
+        with self.lock():
+            if self.hosted.find(name) is None:
+                self._remove("streams", name)
 
     def ingest_storage(self, name: str) -> Storage:
         return self.root.child("ingests", _directory(name))

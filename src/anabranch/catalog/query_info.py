@@ -20,19 +20,24 @@ class QueryInfo:
     sql: str
     running: bool = True
     kind: str = "query"
-    """`query` for CREATE CONTINUOUS QUERY, `stream` for CREATE STREAM … AS, `archive` for what fills an archive."""
+    """`query` for CREATE CONTINUOUS QUERY, `stream` for CREATE STREAM … AS, `archive` for what fills an archive.
+
+    `host`: it runs others.
+    """
     id: str = field(default_factory=lambda: secrets.token_hex(6))
     """Differs from that of a dropped query of the same name, so that nothing of it is taken for this one's."""
     reads: tuple[ObjectName, ...] | None = None
     """What it reads; None for one that was made when that was not written down: its plan says it."""
     owner: ObjectName | None = None
     """The archive that it fills, with which it comes and goes."""
+    host: str | None = None
+    """The host that it is a member of; None: it stands alone."""
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> QueryInfo:
         reads, owner = data.get("reads"), data.get("owner")
         named = None if reads is None else tuple(ObjectName(*thing) for thing in reads)
-        plain = {name: data[name] for name in ("name", "sql", "running", "kind", "id") if name in data}
+        plain = {name: data[name] for name in ("name", "sql", "running", "kind", "id", "host") if name in data}
         return QueryInfo(**plain, reads=named, owner=None if owner is None else ObjectName(*owner))
 
     def to_json(self) -> dict[str, Any]:

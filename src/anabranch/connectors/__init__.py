@@ -6,6 +6,7 @@ from anabranch.connectors.answers import Answers
 from anabranch.connectors.appended import Appended
 from anabranch.connectors.base import Connector, Declared, Option
 from anabranch.connectors.dataspace import DataSpace
+from anabranch.connectors.members import Members
 from anabranch.connectors.rejected import Rejected
 from anabranch.errors import CatalogError
 from anabranch.log.stream import StreamInfo
@@ -13,7 +14,7 @@ from anabranch.log.stream import StreamInfo
 __all__ = ["CONNECTORS", "Connector", "Declared", "Option", "connector_of", "sources"]
 
 CONNECTORS: dict[str, Connector] = {
-    connector.name: connector for connector in (Appended(), Answers(), Rejected(), DataSpace())
+    connector.name: connector for connector in (Appended(), Answers(), Rejected(), Members(), DataSpace())
 }
 """Every connector by its name. The parser, the catalog, readers, SHOW, DESCRIBE and completion read this table."""
 

@@ -17,8 +17,9 @@ from anabranch.log.stream import StreamInfo
 
 if TYPE_CHECKING:
     from anabranch.dataspace.remote_reader import RemoteReader
+    from anabranch.log.slices import SliceReader
 
-    Reader: TypeAlias = StreamReader | RemoteReader
+    Reader: TypeAlias = StreamReader | RemoteReader | SliceReader
 
 
 class Option(NamedTuple):

@@ -5,13 +5,11 @@ The rows there are, what the query has taken in, and its limits go in; an offset
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from anabranch.engine.reducing import Reducing
 from anabranch.log.offset import End
-from anabranch.operators.base import Operator
 from anabranch.operators.offset import Offset, Offsets
 from anabranch.operators.pace import Pace
 
@@ -69,28 +67,3 @@ def _aligned(begin: Offsets, ends: Ends, reached: dict[str, Offset], logs: Mappi
                 at = logs[name].offset_at(row, offset.place) if row > begin[name].row else begin[name].place
                 aligned[name] = Offset(row, max(begin[name].time, at.time), offset.every)
     return aligned
-
-
-class MicroBatches:
-    """The micro-batches of one operator, one after the other; `pace` says how many windows are answered now."""
-
-    def __init__(self, operator: Operator, pace: Callable[[], Pace]) -> None:
-        self._operator = operator
-        self._pace = pace
-        self._reducing = Reducing(operator)
-
-    def next_end(self, begin: Offsets, ends: Ends, logs: Mapping[str, Log], most: int | None) -> dict[str, Offset]:
-        """Where the next micro-batch ends that takes at most so many rows of each stream."""
-        rows = dict.fromkeys(begin, most)
-        together = self._operator.paced_by == "time"
-        if not self._reducing.wanted:
-            return end_of_batch(begin, ends, logs, Limits(rows, self._pace(), together))
-        first = self._operator.inputs[0]
-        self._reducing.look(ends[first])
-        if all(ends[name] == offset.place for name, offset in begin.items()):
-            return dict(begin)
-        keep = self._reducing.keep(begin[first].place, ends[first])
-        if most:
-            rows[first] = self._reducing.most(begin[first].place, most, keep)
-        reached = end_of_batch(begin, ends, logs, Limits(rows, self._pace(), together))
-        return {name: offset._replace(keep=keep) for name, offset in reached.items()}

@@ -81,6 +81,17 @@ def order_numbers(column: Column, null: int) -> NDArray[np.int64]:
     return frozen(numbers)
 
 
+def compared_numbers(column: Column, null: int) -> NDArray[np.int64]:
+    """The same where values are compared: -0.0 is 0.0.
+
+    >>> compared_numbers(pa.array([-0.0, 0.0]), 0).tolist()
+    [0, 0]
+    """
+    if pa.types.is_floating(column.type):
+        column = pc.add(column, pa.scalar(0.0, column.type))
+    return order_numbers(column, null)
+
+
 def from_order_numbers(numbers: NDArray[np.int64], present: NDArray[np.bool_], type_: pa.DataType) -> pa.Array:
     """The values behind order numbers; NULL where not present."""
     missing = None if present.all() else ~present

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _PARTS = ("stream", "store", "scratch", "throw")
 _SHOWN = pa.schema(
-    [("query", pa.string()), ("status", pa.string())]
+    [("query", pa.string()), ("status", pa.string()), ("host", pa.string())]
     + [(name, pa.int64()) for name in ("rows_in", *_PARTS)]
     + [("waits_for", pa.string()), ("sql", pa.string())]
 )
@@ -30,6 +30,10 @@ def create_query(db: Database, statement: CreateQuery | CreateStreamAs) -> Resul
     kind = QUERY if isinstance(statement, CreateQuery) else STREAM
     if statement.if_not_exists and db.catalog.has_stream(statement.name):
         return Result(message=f'"{statement.name}" exists already')
+    host = statement.host if isinstance(statement, CreateQuery) else None
+    if host is not None:
+        db.create_member(statement.name, statement.select, host)
+        return Result(message=f'query "{statement.name}" created, a member of host "{host}"')
     db.create_query(statement.name, statement.select, kind)
     return Result(message=f'{kind} "{statement.name}" created and running')
 
@@ -76,6 +80,7 @@ class Queries(ObjectKind):
                 {
                     "query": query.name,
                     "status": query.status,
+                    "host": query.host,
                     "rows_in": stats["rows_in"],
                     **{part: stats[part]["rows"] for part in _PARTS},
                     "waits_for": stats["waits_for"] and stats["waits_for"]["stream"],

@@ -246,6 +246,11 @@ class Operator:
         """Whether micro-batches take its streams to about the same time, or as many rows of each as there are."""
         return "time"
 
+    @property
+    def members_list(self) -> str | None:
+        """The input that lists its members, if it is a host of many (`operators.together`)."""
+        return None
+
     def beginning(self, inputs: Inputs) -> dict[str, Offset]:
         """Where a standing query begins: with what the log holds, unless it says otherwise."""
         return {name: Offset(inputs.readers[name].first_logged_row()) for name in self.inputs}

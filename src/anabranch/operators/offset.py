@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 from anabranch.log.offset import MIN_TIME, End
 
+Cohort = tuple[int, int, dict[str, Any]]
+"""Members that were added after one version of their list, up to another, and how far they are in each stream."""
+
 
 class Offset(NamedTuple):
     """All rows numbered below `row`; no later row is older than `time` (`log.offset.End`).
@@ -20,6 +23,8 @@ class Offset(NamedTuple):
     time: int = MIN_TIME
     every: int = 1
     keep: float = 1.0
+    catching: tuple[Cohort, ...] = ()
+    """In the offset of a list of members: those that do not go with the others yet (`operators.together`)."""
 
     @property
     def place(self) -> End:
@@ -37,8 +42,13 @@ Offsets = Mapping[str, Offset]
 
 
 def offsets_to_json(offsets: Offsets) -> dict[str, list[Any]]:
-    return {name: list(offset) for name, offset in offsets.items()}
+    return {name: list(offset if offset.catching else offset[:-1]) for name, offset in offsets.items()}
 
 
 def offsets_from_json(saved: Mapping[str, Any]) -> dict[str, Offset]:
-    return {name: Offset(*offset) for name, offset in saved.items()}
+    return {name: _offset(*offset) for name, offset in saved.items()}
+
+
+def _offset(row: int, time: int, every: int = 1, keep: float = 1.0, catching: Any = ()) -> Offset:
+    cohorts = tuple((low, high, {name: tuple(end) for name, end in at.items()}) for low, high, at in catching)
+    return Offset(row, time, every, keep, cohorts)

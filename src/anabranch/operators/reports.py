@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from anabranch.operators.history import withheld
 from anabranch.operators.join import completeness
 from anabranch.operators.merge import counts
+from anabranch.operators.together import failed
 
 Event = tuple[str, str]
 """Its name, and what it means."""
@@ -29,6 +30,7 @@ class ReportKind(NamedTuple):
 REPORTS: dict[str, ReportKind] = {
     completeness.KIND: ReportKind(completeness.together, completeness.after, completeness.told),
     counts.KIND: ReportKind(counts.together, counts.after, counts.told, counts.events),
+    failed.KIND: ReportKind(failed.together, failed.after, failed.told),
     withheld.KIND: ReportKind(withheld.together, withheld.after, withheld.told, withheld.events),
 }
 """Every kind of report there is."""

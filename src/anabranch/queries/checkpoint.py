@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from anabranch.engine.options import BEGIN
 from anabranch.errors import QueryError
 from anabranch.log.storage import Storage
-from anabranch.operators.offset import Offset
+from anabranch.operators.offset import Offset, offsets_from_json, offsets_to_json
 
 _ASIDE = "checkpoint-aside"
 
@@ -73,7 +73,7 @@ def look_at(checkpoint: Storage) -> Checkpoint:
 def beginning_of(checkpoint: Storage) -> dict[str, Offset] | None:
     """Where a checkpoint begins that is not a query's first."""
     said = checkpoint.read_json(BEGIN)
-    return {name: Offset(*offset) for name, offset in said.items()} if isinstance(said, dict) else None
+    return offsets_from_json(said) if isinstance(said, dict) else None
 
 
 def contradiction(checkpoint: Checkpoint, answered: Answered, counted: Counted | None = None) -> str | None:
@@ -110,7 +110,7 @@ def begin_afresh(query: Storage, at: Position | None) -> None:
         query.filesystem.move(checkpoint.path, query.full(_ASIDE))
     if at is not None:
         checkpoint.make()
-        checkpoint.write_json(BEGIN, {name: list(offset) for name, offset in at.items()})
+        checkpoint.write_json(BEGIN, offsets_to_json(at))
 
 
 def refuse(name: str, why: str, answered: Answered) -> None:
@@ -178,7 +178,7 @@ def _offsets(checkpoint: Storage, number: int) -> dict[str, Offset] | None:
     lines = _lines(checkpoint.child("offsets"), number)
     last: Any = json.loads(lines[-1]) if lines is not None and len(lines) > 2 else None
     try:
-        offsets = {name: Offset(*offset) for name, offset in last.items()}
+        offsets = offsets_from_json(last)
     except (AttributeError, TypeError):
         return None
     whole = all(isinstance(part, int) for offset in offsets.values() for part in offset[:3])

@@ -28,8 +28,16 @@ _FOR_OTHERS = ("STREAM_IS_BEING_WRITTEN", "DIRECTORY_IS_READ_ONLY")
 class Host:
     """Runs one member while it is asked to; `moved` is called when its answer has gone on."""
 
-    def __init__(self, member: Member, engine: Callable[[], Engine], clock: Clock, moved: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        member: Member,
+        engine: Callable[[], Engine],
+        clock: Clock,
+        moved: Callable[[], None],
+        sink: Callable[[Member, Clock], StreamSink] = StreamSink,
+    ) -> None:
         self.member = member
+        self._open_sink = sink
         self._engine = engine
         self._clock = clock
         self._moved = moved
@@ -70,7 +78,7 @@ class Host:
 
     def claim(self) -> None:
         """Be the one who runs the member, before any other process can know of it."""
-        self._sink = StreamSink(self.member, self._clock)
+        self._sink = self._open_sink(self.member, self._clock)
 
     @property
     def _claimed(self) -> bool:
@@ -85,7 +93,7 @@ class Host:
                 self._close_sink()
             self._failure = None
             try:
-                sink = self._sink = self._sink or StreamSink(self.member, self._clock)
+                sink = self._sink = self._sink or self._open_sink(self.member, self._clock)
                 self.member.progress = Progress(self.member.storage)  # another process may have run it meanwhile
                 self._batch_began = time.monotonic()
                 job = Job(
@@ -155,7 +163,7 @@ class Host:
             raise QueryError("QUERY_IS_STOPPED", f'query "{member.name}" was stopped')
         start, end = batch.start(), batch.end()
         rows = member.operator.gather(batch.rows, batch.work)
-        sink.take(rows, batch.number, start, end, member.operator.reached(end))
+        sink.take(rows, batch.number, start, end, member.operator.reached(end), batch.work)
         begun, self._batch_began = self._batch_began, time.monotonic()
         rows_in = sum(offset.row - start.get(name, Offset()).row for name, offset in end.items())
         work = batch.work

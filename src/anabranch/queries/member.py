@@ -13,7 +13,6 @@ import pyarrow as pa
 from anabranch.catalog import Catalog, QueryInfo
 from anabranch.log import retention
 from anabranch.log.offset import End
-from anabranch.log.reader import StreamReader
 from anabranch.log.stream import ANSWERS, StreamInfo
 from anabranch.operators.base import Inputs, Operator
 from anabranch.operators.offset import Offset
@@ -140,9 +139,10 @@ class Member:
 
     # -- its answers -------------------------------------------------------------------------------
 
-    def reader(self) -> StreamReader:
+    def reader(self) -> Reader:
         """Of its Stream."""
-        reader = StreamReader(self.catalog.stream_storage(self.name))
+        self.catalog.stream(self.name)  # that of a host's member is declared when it is first wanted
+        reader = self.catalog.open_stream(self.name)
         reader.refresh()
         return reader
 

@@ -28,6 +28,7 @@ from anabranch.operators.pace import PACE
 from anabranch.queries.host import Host
 from anabranch.queries.member import Ends, Member
 from anabranch.queries.progress import Progress
+from anabranch.queries.sink import StreamSink
 from anabranch.queries.statistics import stats_of
 from anabranch.queries.timekeeper import Timekeeper
 from anabranch.schema import TIME_TYPE
@@ -41,6 +42,9 @@ _TAKEN_OVER_SECONDS = 15.0
 class Query:
     """A handle on a standing query; get one from `Database.query` or `Database.sql`."""
 
+    host: str | None = None
+    """The host that it is a member of; None: it stands alone."""
+
     def __init__(
         self,
         member: Member,
@@ -49,13 +53,14 @@ class Query:
         upstream: Callable[[str], Query | None],
         timekeeper: Timekeeper,
         moved: Callable[[], None],
+        sink: Callable[[Member, Clock], StreamSink] = StreamSink,
     ) -> None:
         self.name = member.name
         self.id = member.info.id
         """Differs from that of a dropped query of the same name."""
         self.sql = member.info.sql
         self._member = member
-        self._host = Host(member, engine, clock, moved)
+        self._host = Host(member, engine, clock, moved, sink)
         self._engine = engine
         self._clock = clock
         self._upstream = upstream

@@ -8,6 +8,7 @@ from anabranch.clock import Clock
 from anabranch.log.lost import Loss
 from anabranch.log.writer import StreamWriter
 from anabranch.operators.offset import Offset, Offsets, offsets_from_json
+from anabranch.operators.work import Work
 from anabranch.queries.member import Member
 
 _PRODUCER = "query"
@@ -29,7 +30,7 @@ class StreamSink:
         """How many answers there have been."""
         return self.writer.next_row
 
-    def take(self, rows: pa.Table, batch: int, start: Offsets, end: Offsets, reached: int) -> None:
+    def take(self, rows: pa.Table, batch: int, start: Offsets, end: Offsets, reached: int, work: Work) -> None:
         """A micro-batch's answer; one that was taken before is passed over."""
         if rows.num_rows:
             self.writer.append(rows, producer=_PRODUCER, batch=batch, span=(start, end))

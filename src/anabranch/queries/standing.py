@@ -5,19 +5,25 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from anabranch.catalog import QUERY, Catalog, ObjectName, QueryInfo
+from anabranch.catalog.hosted import list_name
 from anabranch.catalog.planning import plan_query
 from anabranch.catalog.readers import reads
 from anabranch.clock import Clock
 from anabranch.engine.protocol import Engine
 from anabranch.errors import AnabranchError, CatalogError
 from anabranch.queries.damaged import DamagedQuery
+from anabranch.queries.host_sink import HostSink
+from anabranch.queries.hosted import HostedQuery
+from anabranch.queries.hosts import HOST, Added, Hosts, Problem, plan_of_host, refused
 from anabranch.queries.member import Member
 from anabranch.queries.query import Query
 from anabranch.queries.quietly import all_at_once, quietly
+from anabranch.queries.sink import StreamSink
 from anabranch.queries.timekeeper import Timekeeper
 from anabranch.settings import Settings
 from anabranch.sql.single import single_select
@@ -48,6 +54,7 @@ class StandingQueries:
     def __init__(self, surroundings: Surroundings) -> None:
         self._around = surroundings
         self._catalog = surroundings.catalog
+        self.hosts = Hosts(surroundings.catalog, surroundings.settings, surroundings.clock)
         self._mutex = threading.RLock()
         self._queries: dict[str, Query] = {}
         self._closed = False
@@ -61,8 +68,8 @@ class StandingQueries:
         return list(self._queries.values())
 
     def all(self) -> list[Query]:
-        """All of them, whoever runs them."""
-        return [self.get(info.name) for info in self._catalog.queries()]
+        """All of them, whoever runs them; hosts are only how some of them are run."""
+        return [self.get(info.name) for info in self._catalog.queries() if info.kind != HOST]
 
     def get(self, name: str) -> Query:
         """The handle of one that exists."""
@@ -72,6 +79,8 @@ class StandingQueries:
             if known is not None and known.id == info.id:  # else another process has dropped it and made one anew
                 return known
             try:
+                if info.host is not None:
+                    return self._member(info)
                 if info.is_damaged:
                     raise info.damage()
                 plan = self._plan_of(info)
@@ -79,6 +88,15 @@ class StandingQueries:
                 return DamagedQuery(info, self._catalog, problem)
             query = self._queries[name.lower()] = self._make(info, plan)
             return query
+
+    def _member(self, info: QueryInfo) -> Query:
+        """The handle of a member of a host."""
+        found = self._catalog.hosted.find(info.name)
+        if found is None:
+            raise CatalogError("QUERY_NOT_FOUND", f'query "{info.name}" does not exist')
+        query = HostedQuery(found, self.get(found.host), self._catalog, self._around.settings)
+        self._queries[info.name.lower()] = query
+        return query
 
     def find(self, name: str) -> Query | None:
         """The query that fills a stream, if one does."""
@@ -98,14 +116,15 @@ class StandingQueries:
             for stream in plan.operator.inputs:
                 self._catalog.stream(stream)  # one that is damaged is said to be
             return plan
-        plan = plan_query(single_select(info.sql), self._catalog)
+        plan = plan_of_host(info) if info.kind == HOST else plan_query(single_select(info.sql), self._catalog)
         quietly(lambda: self._catalog.save_plan(info, plan.to_json()))
         return plan
 
     def _make(self, info: QueryInfo, plan: StandingPlan) -> Query:
         around = self._around
         member = Member(info, plan, self._catalog, around.settings)
-        return Query(member, around.engine, around.clock, self.find, around.timekeeper, around.moved)
+        sink = partial(HostSink, fail=partial(self.hosts.fail, info.name)) if info.kind == HOST else StreamSink
+        return Query(member, around.engine, around.clock, self.find, around.timekeeper, around.moved, sink)
 
     # -- made and dropped --------------------------------------------------------------------------
 
@@ -135,6 +154,10 @@ class StandingQueries:
         read = reads(plan.operator.inputs, history=plan.operator.reads_history)
         info = QueryInfo(name, select.source, kind=kind, reads=read, owner=owner)
         query = self._make(info, plan)
+        self._start_new(query, info, plan)
+        return query
+
+    def _start_new(self, query: Query, info: QueryInfo, plan: StandingPlan) -> None:
         answers = query.answers()
         with self._mutex:
             try:
@@ -142,28 +165,93 @@ class StandingQueries:
             except BaseException:
                 query.halt()
                 raise
-            self._queries[name.lower()] = query
+            self._queries[info.name.lower()] = query
         try:
             query.prepare()
             query.start()
         except BaseException:
-            self.remove(name)
+            self.remove(info.name)
             raise
+
+    def create_texts(
+        self, selects: Sequence[tuple[str, str]], host: str, problems: list[Problem] | None = None
+    ) -> list[Query]:
+        """Make members of a host, all or none; given a place for `problems`, those that can be made."""
+        wrong: list[Problem] = []
+        added: list[Added] = []
+        names: set[str] = set()
+        for place, (name, select) in enumerate(selects):
+            try:
+                added.append(self.hosts.planned(name, single_select(select), names))
+            except AnabranchError as problem:
+                wrong.append(Problem(place, name, problem))
+        if wrong and problems is None:
+            raise refused(wrong, len(selects))
+        if problems is not None:
+            problems += wrong
+        self._add(host, added)
+        return [self.get(member.info.name) for member in added]
+
+    def create_member(self, name: str, select: Select, host: str) -> Query:
+        """Make one member of a host."""
+        self._add(host, [self.hosts.planned(name, select, set())])
+        return self.get(name)
+
+    def _add(self, host: str, added: Sequence[Added]) -> None:
+        if added:
+            with self._mutex:
+                self._host(host, added)
+            self.hosts.add(host, added)
+            self._around.moved()
+
+    def _host(self, name: str, added: Sequence[Added]) -> Query:
+        """The host of a name, running; made if there is none."""
+        if not self._catalog.hosted.is_host(name):
+            streams = sorted({stream for member in added for stream in member.plan.operator.inputs})
+            info = self.hosts.make_list(name, streams)
+            query = self._make(info, plan_of_host(info))
+            self._start_new(query, info, plan_of_host(info))
+            self._catalog.hosted.note_host(name)
+            return query
+        query = self.get(name)
+        self.hosts.check(name, query.inputs, added)
+        if not query.runs_here and query.status in ("stopped", "failed", "lost"):
+            query.start()
         return query
 
     def remove(self, name: str) -> None:
         """End one and remove all it has."""
         query = self.get(name)
+        if isinstance(query, HostedQuery):
+            query.drop()
+            left = self.hosts.drop(query.host, query._found.entry.number)
+            self._catalog.forget_member(name)
+            with self._mutex:
+                self._queries.pop(name.lower(), None)
+                if not left:
+                    self._remove_host(query.host)
+            return
+        if self._catalog.hosted.is_host(name):
+            self.hosts.refuse_if_used(name)
+            self._remove_host(name)
+            return
         query.drop()
         with self._mutex:
             if self._queries.get(name.lower()) is query:
                 del self._queries[name.lower()]
 
+    def _remove_host(self, name: str) -> None:
+        query = self.get(name)
+        self._catalog.hosted.forget_host(name)
+        query.drop()
+        self._queries.pop(name.lower(), None)
+        self._catalog.drop_stream(list_name(name))
+
     # -- life --------------------------------------------------------------------------------------
 
     def resume(self) -> None:
         """Go on with those that were running when the database was last closed or killed."""
-        for info in self._catalog.queries():
+        for info in self._catalog.queries_alone():
             if info.running:
                 # Another process runs it, or it has failed and says why: the rest opens.
                 with contextlib.suppress(AnabranchError):
@@ -177,7 +265,7 @@ class StandingQueries:
         began = time.monotonic()
         if began < self._look_again:
             return
-        lost = {info.name for info in self._catalog.queries() if info.running and self._is_lost(info.name)}
+        lost = {info.name for info in self._catalog.queries_alone() if info.running and self._is_lost(info.name)}
         for name in lost & self._lost:
             with self._mutex:
                 if self._closed:

@@ -25,8 +25,8 @@ from pyspark.sql.types import StructType
 
 from anabranch.connectors.opening import open_stream
 from anabranch.dataspace.access import Access
+from anabranch.engine.batches import MicroBatches, has_moved
 from anabranch.engine.claiming import Claiming
-from anabranch.engine.micro_batch import MicroBatches
 from anabranch.engine.options import FORMAT, SourceOptions
 from anabranch.log import retention
 from anabranch.log.offset import End
@@ -197,7 +197,7 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
         deadline = time.monotonic() + self._patience.round(self._options.poll_ms / 1000)
         while True:
             ends = self._ends()
-            if any(ends[name] != offset.place for name, offset in begin.items()):
+            if has_moved(begin, ends):
                 self._patience.moved()
                 return ends
             if self._claiming is not None and self._claiming.claim(begin, ends, self._inputs()):

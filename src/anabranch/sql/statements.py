@@ -43,11 +43,12 @@ class CreateStreamAs(Statement):
 
 @dataclass(frozen=True)
 class CreateQuery(Statement):
-    """A standing query: starts with what its streams hold and goes on."""
+    """A standing query: starts with what its streams hold and goes on; run alone, or by a host with others."""
 
     name: str
     select: Select
     if_not_exists: bool = False
+    host: str | None = None
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,7 @@ STATEMENTS: tuple[Syntax, ...] = (
     ),
     Syntax(
         "CREATE CONTINUOUS QUERY",
-        "CREATE CONTINUOUS QUERY [IF NOT EXISTS] name AS SELECT …",
+        "CREATE CONTINUOUS QUERY [IF NOT EXISTS] name [ON HOST name] AS SELECT …",
         "a standing query: begins with what its streams hold and goes on live",
         CreateQuery,
     ),

@@ -23,7 +23,7 @@ import pyarrow as pa
 from anabranch.clock import Clock
 from anabranch.connectors.opening import open_stream
 from anabranch.database import Database
-from anabranch.engine.micro_batch import MicroBatches
+from anabranch.engine.batches import MicroBatches
 from anabranch.engine.options import ArchivedFiles, SourceOptions
 from anabranch.engine.protocol import Deliver, Job
 from anabranch.errors import AnabranchError

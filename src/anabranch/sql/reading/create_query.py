@@ -23,5 +23,6 @@ def take_create_query(cursor: Cursor) -> Statement:
     """What follows CREATE CONTINUOUS QUERY."""
     if_not_exists = cursor.words("IF", "NOT", "EXISTS")
     name = take_new_name(cursor, "the query's name")
+    host = take_new_name(cursor, "the host's name") if cursor.words("ON", "HOST") else None
     cursor.expect("AS")
-    return CreateQuery(name, take_select(cursor), if_not_exists)
+    return CreateQuery(name, take_select(cursor), if_not_exists, host)

@@ -1,0 +1,146 @@
+"""Selections of one stream answered together: a chunk of rows is read once, and each question looked up.
+
+The naive version is `operators.select`, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anabranch.errors import AnabranchError
+from anabranch.expressions.atoms import Atom
+from anabranch.kernels.questions import Codes, Intervals, QuestionIndex
+from anabranch.log.slices import sliced
+from anabranch.operators.base import LogReader, Work
+from anabranch.operators.columns import Bound, bind, columns_of, project
+from anabranch.operators.select import SelectRows
+from anabranch.operators.together.coding import Coding, Numbers, Spans, Texts, Truths, both
+from anabranch.operators.together.roster import Entry
+
+_ROWS_PER_READ = 1 << 17
+_NOTHING = np.zeros(0, np.int64)
+
+Slices = tuple[bytes, bytes]
+"""`index` and `payload`, as they go to the log (`log.slices`)."""
+Failures = dict[int, str]
+"""Why members cannot go on, by their number."""
+
+
+class _Column(NamedTuple):
+    """What atoms speak of: a column of the stream or an expression, and its codes."""
+
+    value: Bound
+    coding: Coding
+
+
+class _Answer(NamedTuple):
+    """What some members answer with: the questions first ≤ n < end."""
+
+    columns: tuple[Bound, ...]
+    schema: pa.Schema
+    first: int
+    end: int
+
+
+class Selections:
+    """The selections of some members; those that cannot be computed are in `failures`."""
+
+    def __init__(self, members: Iterable[Entry], source: pa.Schema) -> None:
+        self.failures: Failures = {}
+        self._source = source
+        wanted = self._by_answer(members)
+        self._members = np.array([entry.number for entries in wanted.values() for entry in entries], np.int64)
+        self._answers: list[_Answer] = []
+        asked: list[Entry] = []
+        for columns, entries in wanted.items():
+            bound = tuple(bind(sql, source) for _, sql in columns)
+            schema = pa.schema([(name, value.type) for (name, _), value in zip(columns, bound, strict=True)])
+            self._answers.append(_Answer(bound, schema, len(asked), len(asked) + len(entries)))
+            asked += entries
+        self._columns = self._columns_of(asked)
+        self._index = QuestionIndex(len(asked), self._intervals(asked))
+        self._chosen = False
+        values = [column.value for column in self._columns.values()] + [b for a in self._answers for b in a.columns]
+        self._reads = columns_of(values, source) or source.names[:1]
+
+    def _by_answer(self, members: Iterable[Entry]) -> dict[tuple[tuple[str, str], ...], list[Entry]]:
+        """Members that answer with the same columns stand together, in the order of their numbers."""
+        wanted: dict[tuple[tuple[str, str], ...], list[Entry]] = defaultdict(list)
+        for entry in members:
+            try:
+                select = cast(SelectRows, entry.operator)
+                for _, sql in select.columns:
+                    bind(sql, self._source)
+                for atom in entry.atoms or ():
+                    bind(_sql(atom), self._source)
+                wanted[select.columns].append(entry)
+            except AnabranchError as problem:
+                self.failures[entry.number] = str(problem)
+        return wanted
+
+    def _columns_of(self, asked: list[Entry]) -> dict[str, _Column]:
+        atoms: dict[str, list[Atom]] = defaultdict(list)
+        for entry in asked:
+            for atom in entry.atoms or ():
+                atoms[_sql(atom)].append(atom)
+        columns = {}
+        for sql, spoken in atoms.items():
+            value = bind(sql, self._source)
+            kind = Truths if spoken[0].computed else Texts if pa.types.is_string(value.type) else Numbers
+            columns[sql] = _Column(value, kind(spoken))
+        return columns
+
+    def _intervals(self, asked: list[Entry]) -> Intervals:
+        place = {sql: number for number, sql in enumerate(self._columns)}
+        known: dict[Atom, Spans] = {}
+        rows: list[tuple[int, int, int, int]] = []
+        for question, entry in enumerate(asked):
+            spans: dict[int, Spans] = {}
+            for atom in entry.atoms or ():
+                column = place[_sql(atom)]
+                if atom not in known:
+                    known[atom] = self._columns[_sql(atom)].coding.spans(atom)
+                spans[column] = both(spans[column], known[atom]) if column in spans else known[atom]
+            for column, pieces in spans.items():
+                # What nothing can be is asked for by a code that nothing has.
+                rows += [(question, column, low, high) for low, high in pieces or [(-2, -2)]]
+        parts = np.array(rows, np.int64).reshape(-1, 4).T
+        return Intervals(*parts)
+
+    def run(self, reader: LogReader, start: int, end: int, work: Work) -> Iterator[Slices]:
+        """The answers of the rows start ≤ n < end, for each kind of answer by itself."""
+        for low in range(start, end, _ROWS_PER_READ):
+            table = reader.read(low, min(low + _ROWS_PER_READ, end), self._reads).combine_chunks()
+            work.rows_read += table.num_rows
+            work.bytes_read += table.nbytes
+            yield from self._answer(table)
+
+    def _answer(self, table: pa.Table) -> Iterator[Slices]:
+        codes: list[Codes] = [column.coding.codes(column.value.evaluate(table)) for column in self._columns.values()]
+        if not self._chosen or self._index.wastes:
+            self._index.choose(codes)  # by what the rows are, now that some are here
+            self._chosen = True
+        matches = self._index.match(codes, table.num_rows)
+        cuts = np.searchsorted(matches.question, [answer.first for answer in self._answers] + [len(self._members)])
+        for answer, low, high in zip(self._answers, cuts[:-1], cuts[1:], strict=True):
+            if low < high:
+                rows = _project(table, matches.row[low:high], answer)
+                questions, counts = np.unique(matches.question[low:high], return_counts=True)
+                yield sliced(rows, self._members[questions], counts)
+
+
+def _project(table: pa.Table, rows: NDArray[np.int64], answer: _Answer) -> pa.Table:
+    """The answer to some rows; where they are more than the table has, what is computed is computed once."""
+    if len(rows) <= table.num_rows:
+        return project(table.take(pa.array(rows)), answer.columns, answer.schema)
+    return project(table, answer.columns, answer.schema).take(pa.array(rows))
+
+
+def _sql(atom: Atom) -> str:
+    return atom.of if atom.computed else f"`{atom.of.replace('`', '``')}`"

@@ -1,0 +1,247 @@
+"""Together: the members of a host, run as one operator.
+
+Its inputs are the streams that its members read, and the list of its members (`roster`): which members a micro-batch
+runs is part of its offsets, like everything else it is a function of. Members that were added go into a *cohort*,
+which begins with what the streams hold and comes up to the others in pieces; how far a cohort is stands in the offset
+of the list.
+
+A member that fails is reported and left out; the others lose nothing by it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Protocol, cast
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.errors import AnabranchError
+from anabranch.log.offset import End
+from anabranch.log.slices import SCHEMA, sliced
+from anabranch.operators.base import Floor, Inputs, Keeps, Offset, Offsets, Operator, Task
+from anabranch.operators.together import failed
+from anabranch.operators.together.roster import Entry, roster_of
+from anabranch.operators.together.selections import Selections, Slices
+
+ROWS_PER_TASK = 500_000
+
+
+class _Growing(Protocol):
+    """A log that is known to grow."""
+
+    def end(self) -> End: ...
+
+
+class Stretch(NamedTuple):
+    """Some members, and from where to where they go in a micro-batch."""
+
+    members: list[Entry]
+    start: dict[str, Offset]
+    end: dict[str, Offset]
+
+
+@dataclass(frozen=True)
+class Together(Operator):
+    """The members that `listing` tells of, over `streams`."""
+
+    kind: ClassVar[str] = "together"
+    why_store: ClassVar[str] = "nothing: each member has its own"
+    why_throw: ClassVar[str] = "nothing: each member has its own"
+
+    listing: str
+    streams: tuple[str, ...]
+    time: str = SCHEMA.time
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.listing, *self.streams)
+
+    @property
+    def members_list(self) -> str | None:
+        return self.listing
+
+    def schema(self, inputs: Inputs) -> pa.Schema:
+        return SCHEMA.arrow
+
+    # -- where micro-batches end -------------------------------------------------------------------
+
+    def beginning(self, inputs: Inputs) -> dict[str, Offset]:
+        """Where the streams are now: members that are added begin with what there is, in a cohort."""
+        now = {name: Offset.at(cast(_Growing, inputs.readers[name]).end()) for name in self.streams}
+        return {self.listing: Offset(0, 0), **now}
+
+    def reached(self, end: Offsets) -> int:
+        """The time of the log of answers counts its rows; each member has a time of its own."""
+        return 0
+
+    # -- micro-batches -----------------------------------------------------------------------------
+
+    def plan(self, start: Offsets, end: Offsets, inputs: Inputs, parallelism: int) -> list[Task]:
+        stretches = self.stretches(start, end, inputs)
+        rows = max((_rows(stretch) for stretch in stretches if stretch.members), default=0)
+        if not any(stretch.members for stretch in stretches):
+            return []
+        count = max(1, min(parallelism, rows // ROWS_PER_TASK))
+        return [Task(dict(start), dict(end), {"part": part, "of": count}) for part in range(count)]
+
+    def stretches(self, start: Offsets, end: Offsets, inputs: Inputs) -> list[Stretch]:
+        """Who goes from where to where in a micro-batch."""
+        before, after = start[self.listing], end[self.listing]
+        roster = roster_of(inputs.readers[self.listing], after.row)
+        return [
+            Stretch(roster.members(after.row, low, high), self._at(first), self._at(last))
+            for low, high, first, last in _ways(before, after, start, end)
+        ]
+
+    def _at(self, offsets: Mapping[str, Any]) -> dict[str, Offset]:
+        return {name: Offset(*offsets[name][:2]) for name in self.streams}
+
+    def run(self, task: Task, inputs: Inputs) -> Iterator[pa.RecordBatch]:
+        failures: dict[int, str] = {}
+        for stretch in self.stretches(task.start, task.end, inputs):
+            selections = [entry for entry in stretch.members if entry.atoms is not None]
+            others = [entry for entry in stretch.members if entry.atoms is None]
+            if selections:
+                yield from _batches(self._select(selections, stretch, task, inputs, failures))
+            for entry in others[task.detail["part"] :: task.detail["of"]]:
+                yield from _batches(self._run_one(entry, stretch, inputs, failures))
+        if failures:
+            inputs.work.report(failed.KIND, {str(number): why for number, why in failures.items()})
+
+    def _select(
+        self, members: list[Entry], stretch: Stretch, task: Task, inputs: Inputs, failures: dict[int, str]
+    ) -> Iterator[Slices]:
+        """Selections, of this task's part of the rows."""
+        by_stream: dict[str, list[Entry]] = {}
+        for entry in members:
+            by_stream.setdefault(entry.operator.inputs[0], []).append(entry)
+        for stream, entries in by_stream.items():
+            reader = inputs.readers[stream]
+            low, high = stretch.start[stream].row, stretch.end[stream].row
+            part, of = task.detail["part"], task.detail["of"]
+            cuts = [low + (high - low) * place // of for place in (part, part + 1)]
+            if cuts[0] < cuts[1]:
+                together = _selections(tuple(entry.number for entry in entries), _Same(entries), reader.schema,
+                                       inputs.readers[self.listing].identity)  # fmt: skip
+                failures.update(together.failures)
+                yield from together.run(reader, cuts[0], cuts[1], inputs.work)
+
+    def _run_one(self, entry: Entry, stretch: Stretch, inputs: Inputs, failures: dict[int, str]) -> Iterator[Slices]:
+        """Any other operator, by itself."""
+        operator, own = entry.operator, self._own(entry, inputs)
+        start, end = ({name: at[name] for name in operator.inputs} for at in (stretch.start, stretch.end))
+        try:
+            tasks = operator.plan(start, end, own, 1)
+            batches = [batch for task in tasks for batch in operator.run(task, own)]
+            if batches:
+                rows = operator.gather(pa.Table.from_batches(batches), inputs.work)
+                rows = rows.select(operator.schema(own).names)
+                if rows.num_rows:
+                    yield sliced(rows, np.array([entry.number]), np.array([rows.num_rows]))
+        except (AnabranchError, pa.ArrowException, ArithmeticError, ValueError, TypeError) as problem:
+            failures[entry.number] = str(problem)
+
+    def _own(self, entry: Entry, inputs: Inputs) -> Inputs:
+        """What one member is given of it."""
+        scratch = None if inputs.scratch is None else f"{inputs.scratch}/{entry.number}"
+        readers = {name: inputs.readers[name] for name in entry.operator.inputs}
+        return replace(inputs, readers=readers, scratch=scratch, gathers=True)
+
+    # -- what it needs and waits for ---------------------------------------------------------------
+
+    def _standing(self, at: Offsets, inputs: Inputs) -> list[tuple[Entry, dict[str, Offset]]]:
+        """Each member, and how far it is."""
+        listed = at[self.listing]
+        roster = roster_of(inputs.readers[self.listing], listed.row)
+        standing = [(entry, self._at(position)) for low, high, position in listed.catching
+                    for entry in roster.members(listed.row, low, high)]  # fmt: skip
+        caught = {entry.number for entry, _ in standing}
+        here = self._at(at)
+        return standing + [(entry, here) for entry in roster.members(listed.row) if entry.number not in caught]
+
+    def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
+        due: dict[str, int] = {}
+        for entry, position in self._standing(at, inputs):
+            if entry.atoms is None:
+                own = {name: position[name] for name in entry.operator.inputs}
+                for stream, time in entry.operator.due(own, self._own(entry, inputs)).items():
+                    due[stream] = min(due.get(stream, time), time)
+        return due
+
+    def needs(self, at: Offsets) -> dict[str, Floor]:
+        floors = {name: Floor(row=at[name].row) for name in self.streams}
+        for _, _, position in at[self.listing].catching:
+            floors = {name: _lower(floor, Floor(row=position[name][0])) for name, floor in floors.items()}
+        return {self.listing: Floor(row=0), **floors}
+
+    def held(self, at: Offsets, inputs: Inputs) -> dict[str, Floor]:
+        floors = self.needs(at)
+        for entry, position in self._standing(at, inputs):
+            if entry.atoms is None:
+                own = {name: position[name] for name in entry.operator.inputs}
+                for stream, floor in entry.operator.held(own, self._own(entry, inputs)).items():
+                    floors[stream] = _lower(floors[stream], floor)
+        return floors
+
+    def keeps(self) -> Keeps | None:
+        return Keeps("what its members keep", "what bounds each of them")
+
+    def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
+        return {"operator": self.kind, "inputs": list(self.inputs), "time": self.time, "keeps": "what its members keep"}
+
+
+def _ways(
+    before: Offset, after: Offset, start: Offsets, end: Offsets
+) -> Iterator[tuple[int, int, Mapping[str, Any], Mapping[str, Any]]]:
+    """Rows of the list low ≤ n < high, and from where to where who was added by them goes."""
+    then = {(low, high): position for low, high, position in after.catching}
+    place = 0
+    for low, high, position in before.catching:
+        if place < low:
+            yield place, low, start, end
+        yield low, high, position, then.get((low, high), end)
+        place = high
+    if place < before.row:
+        yield place, before.row, start, end
+
+
+def _rows(stretch: Stretch) -> int:
+    return sum(stretch.end[name].row - offset.row for name, offset in stretch.start.items())
+
+
+def _lower(a: Floor, b: Floor) -> Floor:
+    """What is needed where both are."""
+    rows = [floor.row - floor.before for floor in (a, b) if floor.row is not None]
+    times = [floor.time for floor in (a, b) if floor.time is not None]
+    before = max(a.before, b.before) if times else 0
+    return Floor(min(rows) if rows else None, min(times) if times else None, before)
+
+
+def _batches(slices: Iterator[Slices]) -> Iterator[pa.RecordBatch]:
+    """Rows of the log of answers; their time is given to them when they go there."""
+    for index, payload in slices:
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([0]).cast(SCHEMA.arrow.field(0).type), pa.array([index], pa.binary()),
+             pa.array([payload], pa.binary())], schema=SCHEMA.arrow)  # fmt: skip
+
+
+class _Same:
+    """Entries that are known by their numbers: they do not take part in the key of a cache."""
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self.entries = entries
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@functools.lru_cache(maxsize=16)
+def _selections(numbers: tuple[int, ...], same: _Same, source: pa.Schema, listing: str) -> Selections:
+    """The selections of some members of a list, made ready once per process."""
+    return Selections(same.entries, source)

@@ -1,0 +1,167 @@
+"""A standing query that is one of many in a host, as people hold it in their hands."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from anabranch.catalog import Catalog
+from anabranch.catalog.hosted import Hosted, list_name
+from anabranch.errors import AnabranchError, QueryError, StreamError
+from anabranch.operators.offset import Offset
+from anabranch.queries.member import Member
+from anabranch.queries.query import Query
+from anabranch.settings import Settings
+from anabranch.sql.standing.standing_plan import StandingPlan
+
+
+class HostedQuery(Query):
+    """A handle on a member of a host, which is a `Query` itself."""
+
+    def __init__(self, found: Hosted, host: Query, catalog: Catalog, settings: Settings) -> None:
+        info = found.info
+        self.name = info.name
+        self.id = info.id
+        self.sql = info.sql
+        self.host: str = found.host
+        self._found = found
+        self._run_by = host
+        self._catalog = catalog
+        self._dropped = False
+        self._member = Member(info, StandingPlan.from_json(found.entry.data["plan"]), catalog, settings)
+
+    # -- life ----------------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> str:
+        """As that of its host; `starting` until it has come up to the others, `failed` if it alone cannot go on."""
+        if self.failure is not None:
+            return "failed"
+        here = self._run_by.status
+        return "starting" if here == "running" and self._position() is None else here
+
+    @property
+    def runs_here(self) -> bool:
+        return False  # its host does
+
+    @property
+    def failure(self) -> AnabranchError | None:
+        entry = self._found.entry
+        if not entry.why:
+            with contextlib.suppress(AnabranchError, OSError):
+                self._catalog.hosted.roster(self.host)  # takes in what was said of it
+        if entry.why:
+            return QueryError(
+                "MEMBER_FAILED",
+                f'query "{self.name}" cannot go on: {entry.why}',
+                hint="DROP QUERY it and create it again; the others of its host go on",
+            )
+        return self._run_by.failure
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise QueryError(
+            "QUERY_IS_HOSTED",
+            f'query "{self.name}" is a member of host "{self.host}", and cannot be stopped, started or paced by itself',
+            hint="DROP QUERY it, or create it without ON HOST",
+        )
+
+    stop = reevaluate = _refuse
+
+    def start(self, *, available_now: bool = False) -> None:
+        """Have its host run."""
+        self._run_by.start(available_now=available_now)
+
+    def start_soon(self, *, available_now: bool = False) -> None:
+        self._run_by.start_soon(available_now=available_now)
+
+    def halt(self) -> None:
+        """Its host ends, or goes on without it."""
+
+    def drop(self) -> None:
+        self._dropped = True
+
+    # -- time ----------------------------------------------------------------------------------------
+
+    def due(self) -> dict[str, int]:
+        return {}
+
+    def wanted_of_inputs(self, time: int) -> int | None:
+        return self._member.wanted_of_inputs(time, self._position() or {})
+
+    def waits_for(self) -> dict[str, Any] | None:
+        return self._run_by.waits_for()
+
+    # -- answers -------------------------------------------------------------------------------------
+
+    def _done(self) -> dict[str, Offset]:
+        return self._position() or {}
+
+    def _position(self) -> dict[str, Offset] | None:
+        """How far it is; None while it has not come up to the others."""
+        done, number = self._run_by._done(), self._found.entry.number
+        listed = done.get(list_name(self.host))
+        if listed is None or listed.row <= number or any(low <= number < high for low, high, _ in listed.catching):
+            return None
+        return {name: done[name] for name in self.inputs}
+
+    def wait(self, timeout: float | None = None) -> Query:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        target = self._member.ends()
+        while (done := self._position()) is None or not self._member.has_reached(target, done):
+            if self.failure is not None:
+                raise self.failure
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise self._is_behind(target, timeout or 0)
+            if self._run_by.status == "stopped":
+                raise QueryError("QUERY_IS_STOPPED", f'host "{self.host}" is not running', hint="start it first")
+            self._run_by._member.progress.wait_for(0.05)
+        self._run_by.wait(None if deadline is None else max(deadline - time.monotonic(), 0.001))
+        if self.failure is not None:
+            raise self.failure
+        return self
+
+    def stream(self, start: int = 0, *, follow: bool = False) -> Iterator[pa.RecordBatch]:
+        try:
+            for table in self._member.reader().tail(start, follow=follow):
+                if follow and table.num_rows == 0:
+                    if self.failure is not None:
+                        raise self.failure
+                    if self._dropped or self._run_by.status == "stopped":
+                        return
+                yield from (b for b in table.to_batches() if b.num_rows)
+        except StreamError:
+            if not self._dropped:
+                raise
+
+    def stats(self) -> dict[str, Any]:
+        """What it has answered; what it takes in is read once for all members of its host."""
+        host = self._run_by.stats()
+        answers = self._member.reader()
+        rows = answers.end().row
+        operator = self._member.operator
+        keeps = operator.keeps()
+        nothing = {"rows": 0, "bytes": 0}
+        return {
+            "name": self.name,
+            "status": self.status,
+            "host": self.host,
+            "rows_in": host["rows_in"],
+            "bytes_in": host["bytes_in"],
+            "batches": host["batches"],
+            "rows_per_second": host["rows_per_second"],
+            "last_batch_ms": host["last_batch_ms"],
+            "behind_rows": self._member.behind(self._member.known_ends(), self._done()),
+            "waits_for": host["waits_for"],
+            "stream": {"rows": rows, "bytes": answers.size(), "why": "answers that stay true"},
+            "store": {**nothing, "why": operator.why_store},
+            "scratch": {**nothing, "why": keeps.what if keeps else "nothing is kept"},
+            "throw": {"rows": None, "bytes": None, "why": operator.why_throw},
+        }
+
+    def events(self) -> list[dict[str, Any]]:
+        return []

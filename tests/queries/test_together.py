@@ -1,0 +1,267 @@
+"""Members of a host answer what they would answer if each stood alone, whoever else comes and goes."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import math
+import random
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anabranch.errors import AnabranchError, CatalogError, QueryError
+from anabranch.queries.hosts import Problem
+from anabranch.testing.sparkless import SparklessDatabase, Unkindness
+from tests.sampling import SEED
+
+BASE = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+STREAM = (
+    "CREATE STREAM s (k INT, b BIGINT, x DOUBLE, f FLOAT, t STRING, flag BOOLEAN, d DATE, m DECIMAL(10, 2), "
+    "at TIMESTAMP) TIMESTAMP BY at"
+)
+TEXTS = ["", "a", "a\0", "ab", "äb", "ä", "z", "日本", "日本語", "A%", "a_b"]
+NUMBERS = [0.0, -0.0, 1.5, -1.5, 1e300, math.inf, -math.inf, math.nan, 16777217.0]
+
+
+def a_row(chance: random.Random, second: int) -> dict[str, Any]:
+    row = {
+        "k": chance.randrange(-3, 12),
+        "b": chance.choice([0, 5, 2**53 + 1, -(2**63), 2**63 - 1]),
+        "x": chance.choice(NUMBERS),
+        "f": chance.choice(NUMBERS[:4]),
+        "t": chance.choice(TEXTS),
+        "flag": chance.random() < 0.5,
+        "d": dt.date(2026, 1, chance.randrange(1, 5)),
+        "m": Decimal(chance.randrange(-200, 200)) / 100,
+    }
+    return {name: None if chance.random() < 0.1 else value for name, value in row.items()} | {
+        "at": BASE + dt.timedelta(seconds=second)
+    }
+
+
+def a_condition(chance: random.Random) -> str:
+    text = chance.choice(TEXTS).replace("\0", "")
+    number = chance.choice(["0", "-1.5", "1.5", "1e0", "16777217", "0.1", "-0.0"])
+    whole = chance.randrange(-3, 12)
+    some = ", ".join(str(chance.randrange(-3, 12)) for _ in range(chance.randrange(1, 5)))
+    op = chance.choice(["=", "<", "<=", ">", ">=", "<>"])
+    return chance.choice(
+        [
+            f"k {op} {whole}",
+            f"{whole} {op} k",
+            f"k IN ({some})",
+            f"k BETWEEN {whole} AND {whole + chance.randrange(-1, 6)}",
+            f"k {op} {whole}.5",
+            f"b {op} {chance.choice(['5', '9007199254740993', '9223372036854775807', '-9223372036854775808', '5L'])}",
+            f"x {op} {number}",
+            f"{number} {op} x",
+            f"f {op} {number}",
+            f"t {op} '{text}'",
+            f"t IN ('{text}', 'ab')",
+            f"t LIKE '{text.replace('%', '')}%'",
+            "t LIKE '%b%'",
+            f"{chance.choice(['k', 'x', 't', 'flag', 'd'])} IS {chance.choice(['', 'NOT '])}NULL",
+            chance.choice(["flag", "NOT flag", "flag = TRUE"]),
+            f"d {op} DATE '2026-01-0{chance.randrange(1, 5)}'",
+            f"at {op} TIMESTAMP '2026-01-01 00:0{chance.randrange(0, 3)}:00'",
+            f"m {op} {chance.randrange(-200, 200) / 100}",
+            f"(k = {whole} OR t = '{text}')",
+            f"k + 1 > {whole}",
+            f"k <=> {whole}",
+        ]
+    )
+
+
+def a_query(chance: random.Random) -> str:
+    where = " AND ".join(a_condition(chance) for _ in range(chance.randrange(0, 4)))
+    where = f" WHERE {where}" if where else ""
+    kind = chance.random()
+    if kind < 0.75:
+        columns = chance.choice(["k, t, at", "x * 2 AS y, at", "b, x, f", "t", "k, t, at"])
+        return f"SELECT {columns} FROM s{where}"
+    size = chance.choice([20, 30, 60])
+    value = chance.choice(["count(*) AS n", "sum(k) AS n, max(x) AS most", "median(x) AS middle"])
+    group = chance.choice(["", " GROUP BY k"])
+    keys = "k, " if group else ""
+    window = f"WINDOW = INTERVAL {size} SECONDS SLIDE INTERVAL 10 SECONDS"
+    return f"SELECT window_end, {keys}{value} FROM s{where} {window}{group}"
+
+
+def alone(path: Path, texts: dict[str, str], rows: list[list[dict[str, Any]]]) -> dict[str, list[Any]]:
+    """What queries answer that stand alone, over the rows in any pieces."""
+    with SparklessDatabase(path) as db:
+        db.sql(STREAM)
+        for part in rows:
+            db.append("s", part)
+        for name, text in texts.items():
+            db.query(text, name=name)
+        db.catch_up()
+        return {name: told(db, name) for name in texts}
+
+
+def told(db: SparklessDatabase, name: str) -> list[Any]:
+    return [tuple(map(repr, row.values())) for row in db.get_query(name).table().to_pylist()]
+
+
+UNKIND = {
+    "kind": Unkindness(),
+    "repeated": Unkindness(replay=True),
+    "forgetful": Unkindness(forget=True),
+    "faulty": Unkindness(faults=True),
+}
+
+
+@pytest.mark.parametrize("how", UNKIND)
+@pytest.mark.parametrize("round_", range(3))
+def test_members_that_come_and_go_answer_what_each_does_alone(tmp_path: Path, how: str, round_: int) -> None:
+    chance = random.Random(f"{SEED} {how} {round_}")
+    second = 0
+    parts: list[list[dict[str, Any]]] = []
+    asked: dict[str, str] = {}
+    names = itertools.count()
+    settings = {"batch_rows": 37, "segment_bytes": 4000}
+    path = tmp_path / "river"
+    for _ in range(4):  # each time another process
+        with SparklessDatabase(path, settings=settings, unkindness=UNKIND[how]) as db:
+            if not parts:
+                db.sql(STREAM)
+            for _ in range(3):
+                parts.append([a_row(chance, second := second + 1) for _ in range(chance.randrange(1, 60))])
+                db.append("s", parts[-1])
+                new = {f"q{next(names)}": a_query(chance) for _ in range(chance.randrange(0, 6))}
+                if new:
+                    db.create_queries(new)
+                asked |= new
+                if chance.random() < 0.7:
+                    db.catch_up()
+                if len(asked) > 4 and chance.random() < 0.5:
+                    gone = chance.choice(list(asked))
+                    db.drop_query(gone)
+                    if chance.random() < 0.5:
+                        asked[gone] = a_query(chance)
+                        db.create_queries({gone: asked[gone]})
+                    else:
+                        del asked[gone]
+            db.catch_up()
+            if asked:
+                assert db.get_query(next(iter(asked))).status == "running"
+            answers = {name: told(db, name) for name in asked}
+    expected = alone(tmp_path / "alone", asked, parts)
+    for name, text in asked.items():
+        assert answers[name] == expected[name], text
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[SparklessDatabase]:
+    with SparklessDatabase(tmp_path / "river") as db:
+        db.sql(STREAM)
+        yield db
+
+
+def fill(db: SparklessDatabase, first: int, end: int) -> None:
+    db.append("s", [{"k": i % 10, "x": float(i), "at": BASE + dt.timedelta(seconds=i)} for i in range(first, end)])
+
+
+def test_numbers_have_no_gaps_and_streams_of_members_are_streams(db: SparklessDatabase) -> None:
+    db.create_queries({"threes": "SELECT k, x, at FROM s WHERE k = 3", "all": "SELECT x, at FROM s"})
+    for part in range(5):
+        fill(db, 100 * part, 100 * (part + 1))
+        db.catch_up()
+    reader = db.reader("threes")
+    assert reader.end().row == 50
+    assert reader.read(7, 9).column("x").to_pylist() == [73.0, 83.0]
+    assert reader.row_at_time(int((BASE + dt.timedelta(seconds=74)).timestamp() * 1e6), 50) == 8
+    assert db.tail("threes", 1).column("x").to_pylist() == [493.0]
+    over = db.query("SELECT x FROM threes WHERE x > 400", name="over")
+    db.catch_up()
+    assert over.table().column("x").to_pylist() == [403.0 + 10 * i for i in range(10)]
+    with pytest.raises(CatalogError, match="over"):
+        db.drop_query("threes")
+    assert [info.name for info in db.streams() if info.name in ("threes", "all")] == ["all", "threes"]
+
+
+def test_wrong_ones_are_told_all_at_once_and_none_is_made(db: SparklessDatabase) -> None:
+    texts = {f"q{i}": f"SELECT {'nothing' if i % 10 == 3 else 'k'} FROM s WHERE k = {i}" for i in range(40)}
+    with pytest.raises(CatalogError, match="4 of 40 queries are wrong") as caught:
+        db.create_queries(texts)
+    assert str(caught.value).count("nothing") >= 4
+    assert "14. q13" in str(caught.value)
+    assert db.queries() == []
+    problems: list[Problem] = []
+    made = db.create_queries(texts, problems=problems)
+    assert len(made) == 36
+    assert [(problem.place, problem.name) for problem in problems] == [(n, f"q{n}") for n in (3, 13, 23, 33)]
+    with pytest.raises(CatalogError, match="exists already"):
+        db.create_queries({"q0": "SELECT k FROM s"})
+    with pytest.raises(CatalogError, match="exists already"):
+        db.sql("CREATE STREAM q0 (a INT)")
+
+
+def test_what_must_stand_alone_says_why(db: SparklessDatabase) -> None:
+    db.sql("CREATE STREAM other (k INT, at TIMESTAMP) TIMESTAMP BY at")
+    with pytest.raises(CatalogError, match="Spark SQL computes the rest"):
+        db.create_queries({"a": "SELECT regexp_extract(t, 'a(b)', 1) AS r FROM s"})
+    db.create_queries({"a": "SELECT k FROM s"})
+    with pytest.raises(QueryError, match="does not"):
+        db.create_queries({"b": "SELECT k FROM other"})
+    db.create_queries({"b": "SELECT k FROM other"}, host="others")
+    assert db.catalog.hosted.hosts() == ["host", "others"]
+
+
+def test_one_that_fails_is_stopped_alone(db: SparklessDatabase) -> None:
+    largest = 2**63 - 1
+    db.create_queries(
+        {
+            "sums": "SELECT window_end, sum(b) AS total FROM s WINDOW = INTERVAL 10 SECONDS",
+            "counts": "SELECT window_end, count(*) AS n FROM s WINDOW = INTERVAL 10 SECONDS",
+            "rows": "SELECT b FROM s WHERE b > 0",
+        }
+    )
+    db.append("s", [{"b": 1, "at": BASE + dt.timedelta(seconds=i)} for i in range(20)])
+    db.catch_up()
+    db.append("s", [{"b": largest, "at": BASE + dt.timedelta(seconds=i)} for i in range(20, 60)])
+    db.catch_up()
+    db.catch_up()
+    failed = db.get_query("sums")
+    assert failed.status == "failed"
+    assert isinstance(failed.failure, AnabranchError)
+    assert "sums" in str(failed.failure)
+    assert failed.table().num_rows >= 1
+    assert db.get_query("counts").table().num_rows == 6 - 1
+    assert db.get_query("rows").table().num_rows == 60
+    db.drop_query("sums")
+    db.create_queries({"sums": "SELECT k FROM s"})
+    db.catch_up()
+    assert db.get_query("sums").table().num_rows == 60
+
+
+def test_the_last_to_go_takes_its_host_along(db: SparklessDatabase) -> None:
+    for _ in range(3):
+        db.create_queries({"a": "SELECT k FROM s", "b": "SELECT k FROM s"})
+        with pytest.raises(CatalogError, match="runs 2 queries"):
+            db.drop_query("host")
+        db.drop_query("a")
+        db.drop_query("b")
+        assert db.catalog.hosted.hosts() == []
+    db.sql("DROP STREAM s")
+
+
+def test_a_new_member_catches_up_in_pieces_that_are_written_down(
+    db: SparklessDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("anabranch.engine.cohorts.CATCH_UP_ROWS", 100)
+    fill(db, 0, 1000)
+    db.create_queries({"first": "SELECT x FROM s"})
+    (running,) = db._local._running
+    running.step()
+    for step in range(9):
+        running.step()
+        assert db.get_query("first").table().num_rows == 100 * (step + 1)
+        assert db.get_query("first").status == "starting"
+    running.step()
+    assert db.get_query("first").status == "running"
+    assert db.get_query("first").table().column("x").to_pylist() == [float(i) for i in range(1000)]
