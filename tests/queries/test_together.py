@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from anabranch.errors import AnabranchError, CatalogError, QueryError
+from anabranch.operators.together import families
 from anabranch.queries.hosts import Problem
 from anabranch.testing.sparkless import SparklessDatabase, Unkindness
 from tests.sampling import SEED
@@ -80,9 +81,15 @@ def a_query(chance: random.Random) -> str:
     where = " AND ".join(a_condition(chance) for _ in range(chance.randrange(0, 4)))
     where = f" WHERE {where}" if where else ""
     kind = chance.random()
-    if kind < 0.75:
+    if kind < 0.6:
         columns = chance.choice(["k, t, at", "x * 2 AS y, at", "b, x, f", "t", "k, t, at"])
         return f"SELECT {columns} FROM s{where}"
+    if kind < 0.9:  # of a family
+        own = chance.choice([f"k = {chance.randrange(0, 4)}", f"'{chance.choice(['a', 'ab', 'ä'])}' = t", "flag"])
+        rest = chance.choice(["", " AND x >= 0"])
+        group = chance.choice(["", " GROUP BY d"])
+        values = "count(*) AS n, sum(f) AS total, median(x) AS middle"
+        return f"SELECT {values} FROM s WHERE {own}{rest} WINDOW = INTERVAL 30 SECONDS{group}"
     size = chance.choice([20, 30, 60])
     value = chance.choice(["count(*) AS n", "sum(k) AS n, max(x) AS most", "median(x) AS middle"])
     group = chance.choice(["", " GROUP BY k"])
@@ -117,7 +124,10 @@ UNKIND = {
 
 @pytest.mark.parametrize("how", UNKIND)
 @pytest.mark.parametrize("round_", range(3))
-def test_members_that_come_and_go_answer_what_each_does_alone(tmp_path: Path, how: str, round_: int) -> None:
+def test_members_that_come_and_go_answer_what_each_does_alone(
+    tmp_path: Path, how: str, round_: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(families, "LEAST", 2)
     chance = random.Random(f"{SEED} {how} {round_}")
     second = 0
     parts: list[list[dict[str, Any]]] = []
@@ -237,6 +247,24 @@ def test_one_that_fails_is_stopped_alone(db: SparklessDatabase) -> None:
     db.create_queries({"sums": "SELECT k FROM s"})
     db.catch_up()
     assert db.get_query("sums").table().num_rows == 60
+
+
+def test_families_of_windows_are_folded_once(db: SparklessDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {f"q{i}": f"SELECT count(*) AS n FROM s WHERE k = {i % 12} WINDOW = INTERVAL 1 MINUTE" for i in range(24)}
+    folded: list[int] = []
+    run = families.run_family
+    monkeypatch.setattr(
+        "anabranch.operators.together.together.run_family",
+        lambda family, *more: folded.append(len(family.members)) or run(family, *more),
+    )
+    monkeypatch.setattr("anabranch.operators.together.together.Together._run_one", lambda *_: pytest.fail("one by one"))
+    db.create_queries(asked)
+    fill(db, 0, 300)
+    db.catch_up()
+    assert set(folded) == {24}
+    assert db.get_query("q3").table().column("n").to_pylist() == [6] * 4
+    assert db.get_query("q15").table().column("n").to_pylist() == [6] * 4
+    assert db.get_query("q11").table().num_rows == 0
 
 
 def test_the_last_to_go_takes_its_host_along(db: SparklessDatabase) -> None:

@@ -48,8 +48,8 @@ class Atom(NamedTuple):
     computed: bool = False
 
 
-def atoms_of(condition: str | None, schema: pa.Schema) -> list[Atom]:
-    """The atoms of a condition over the columns of a schema, each once, in order.
+def atoms_of(condition: str | None, schema: pa.Schema) -> dict[Atom, str]:
+    """The atoms of a condition over the columns of a schema, each once, in order, with the SQL of each.
 
     >>> schema = pa.schema([("k", pa.int32()), ("t", pa.string())])
     >>> for atom in atoms_of("5 = k AND t LIKE 'a%' AND k + 1 > 2", schema):
@@ -59,9 +59,9 @@ def atoms_of(condition: str | None, schema: pa.Schema) -> list[Atom]:
     t (('61', '62'),) False
     """
     if condition is None:
-        return []
-    parts = [_atom(part, schema) for part in _conjuncts(read(condition))]
-    return sorted(set(parts), key=repr)
+        return {}
+    parts = {_atom(part, schema): _text(part) for part in _conjuncts(read(condition))}
+    return {atom: parts[atom] for atom in sorted(parts, key=repr)}
 
 
 def atom_from_json(data: list[Any]) -> Atom:
@@ -92,6 +92,10 @@ def _written(node: exp.Expr) -> str:
     """The text of an expression; comparisons have their larger side on the right."""
     if isinstance(node, exp.GT | exp.GTE):
         node = _FLIPPED[type(node)](this=node.expression.copy(), expression=node.this.copy())
+    return _text(node)
+
+
+def _text(node: exp.Expr) -> str:
     return node.sql(dialect="spark", comments=False, normalize_functions="lower")
 
 

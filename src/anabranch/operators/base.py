@@ -246,6 +246,10 @@ class Operator:
         """Whether micro-batches take its streams to about the same time, or as many rows of each as there are."""
         return "time"
 
+    def condition(self) -> tuple[str | None, str]:
+        """The condition on rows of a stream that is all its WHERE, and which stream; None where there is none such."""
+        return None, self.inputs[0]
+
     @property
     def members_list(self) -> str | None:
         """The input that lists its members, if it is a host of many (`operators.together`)."""

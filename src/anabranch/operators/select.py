@@ -35,6 +35,9 @@ class SelectRows(Operator):
     def inputs(self) -> tuple[str, ...]:
         return (self.stream,)
 
+    def condition(self) -> tuple[str | None, str]:
+        return self.filter, self.stream
+
     def schema(self, inputs: Inputs) -> pa.Schema:
         return _program(self, inputs.readers[self.stream].schema).schema
 

@@ -26,7 +26,6 @@ from anabranch.log.lock import BEING_WRITTEN
 from anabranch.log.slices import SCHEMA as ANSWERS
 from anabranch.log.stream import StreamInfo
 from anabranch.log.writer import StreamWriter
-from anabranch.operators.select import SelectRows
 from anabranch.operators.together.roster import ADDED, DROPPED, FAILED, SCHEMA
 from anabranch.operators.together.together import Together
 from anabranch.settings import Settings
@@ -121,9 +120,9 @@ class Hosts:
     def _body(self, member: Added, since: int) -> str:
         operator = member.plan.operator
         body: dict[str, Any] = {"query": member.info.to_json(), "plan": member.plan.to_json(), "since": since}
-        if isinstance(operator, SelectRows):
-            body["atoms"] = atoms_of(operator.filter, self._catalog.schema(operator.stream).arrow)
-        return json.dumps(body)
+        condition, stream = operator.condition()
+        atoms = atoms_of(condition, self._catalog.schema(stream).arrow) if condition is not None else {}
+        return json.dumps({**body, "atoms": list(atoms.items())})
 
     def drop(self, host: str, number: int) -> int:
         """End a member; gives how many are left."""

@@ -61,11 +61,15 @@ class Entry:
     def operator(self) -> Operator:
         return operator_from_json(self.data["plan"]["operator"])
 
+    @property
+    def is_selection(self) -> bool:
+        kind: str = self.data["plan"]["operator"]["kind"]
+        return kind == "select"
+
     @functools.cached_property
-    def atoms(self) -> list[Atom] | None:
-        """By what it can be looked up together with others; None if it is no selection."""
-        atoms = self.data.get("atoms")
-        return None if atoms is None else [atom_from_json(atom) for atom in atoms]
+    def atoms(self) -> dict[Atom, str]:
+        """By what it can be looked up together with others: the parts of its condition, with their SQL."""
+        return {atom_from_json(atom): sql for atom, sql in self.data["atoms"]}
 
     def is_member(self, version: int) -> bool:
         return self.number < version and (self.until is None or version < self.until)

@@ -77,7 +77,7 @@ class Selections:
                 select = cast(SelectRows, entry.operator)
                 for _, sql in select.columns:
                     bind(sql, self._source)
-                for atom in entry.atoms or ():
+                for atom in entry.atoms:
                     bind(_sql(atom), self._source)
                 wanted[select.columns].append(entry)
             except AnabranchError as problem:
@@ -87,7 +87,7 @@ class Selections:
     def _columns_of(self, asked: list[Entry]) -> dict[str, _Column]:
         atoms: dict[str, list[Atom]] = defaultdict(list)
         for entry in asked:
-            for atom in entry.atoms or ():
+            for atom in entry.atoms:
                 atoms[_sql(atom)].append(atom)
         columns = {}
         for sql, spoken in atoms.items():
@@ -102,7 +102,7 @@ class Selections:
         rows: list[tuple[int, int, int, int]] = []
         for question, entry in enumerate(asked):
             spans: dict[int, Spans] = {}
-            for atom in entry.atoms or ():
+            for atom in entry.atoms:
                 column = place[_sql(atom)]
                 if atom not in known:
                     known[atom] = self._columns[_sql(atom)].coding.spans(atom)

@@ -23,10 +23,13 @@ from anabranch.log.offset import End
 from anabranch.log.slices import SCHEMA, sliced
 from anabranch.operators.base import Floor, Inputs, Keeps, Offset, Offsets, Operator, Task
 from anabranch.operators.together import failed
+from anabranch.operators.together.families import Family, families_of, run_family
 from anabranch.operators.together.roster import Entry, roster_of
 from anabranch.operators.together.selections import Selections, Slices
 
 ROWS_PER_TASK = 500_000
+_FAILURES = (AnabranchError, pa.ArrowException, ArithmeticError, ValueError, TypeError)
+"""What makes a member fail, and not its host."""
 
 
 class _Growing(Protocol):
@@ -41,6 +44,8 @@ class Stretch(NamedTuple):
     members: list[Entry]
     start: dict[str, Offset]
     end: dict[str, Offset]
+    low: int = -1
+    """Of a cohort, the version after which its members were added."""
 
 
 @dataclass(frozen=True)
@@ -91,22 +96,28 @@ class Together(Operator):
         """Who goes from where to where in a micro-batch."""
         before, after = start[self.listing], end[self.listing]
         roster = roster_of(inputs.readers[self.listing], after.row)
-        return [
-            Stretch(roster.members(after.row, low, high), self._at(first), self._at(last))
-            for low, high, first, last in _ways(before, after, start, end)
-        ]
+        cohorts = {low for low, _, _ in before.catching}
+        ways: dict[int, Stretch] = {}
+        for low, high, first, last in _ways(before, after, start, end):
+            members, which = roster.members(after.row, low, high), low if low in cohorts else -1
+            known = ways.get(which, Stretch([], self._at(first), self._at(last), which))
+            ways[which] = known._replace(members=known.members + members)
+        return list(ways.values())
 
     def _at(self, offsets: Mapping[str, Any]) -> dict[str, Offset]:
         return {name: Offset(*offsets[name][:2]) for name in self.streams}
 
     def run(self, task: Task, inputs: Inputs) -> Iterator[pa.RecordBatch]:
         failures: dict[int, str] = {}
+        part, of = task.detail["part"], task.detail["of"]
         for stretch in self.stretches(task.start, task.end, inputs):
-            selections = [entry for entry in stretch.members if entry.atoms is not None]
-            others = [entry for entry in stretch.members if entry.atoms is None]
+            selections = [entry for entry in stretch.members if entry.is_selection]
             if selections:
                 yield from _batches(self._select(selections, stretch, task, inputs, failures))
-            for entry in others[task.detail["part"] :: task.detail["of"]]:
+            families, singles = _sorted_out(stretch.members)
+            for family in families[part::of]:
+                yield from _batches(self._run_family(family, stretch, inputs, failures))
+            for entry in singles[part::of]:
                 yield from _batches(self._run_one(entry, stretch, inputs, failures))
         if failures:
             inputs.work.report(failed.KIND, {str(number): why for number, why in failures.items()})
@@ -141,34 +152,49 @@ class Together(Operator):
                 rows = rows.select(operator.schema(own).names)
                 if rows.num_rows:
                     yield sliced(rows, np.array([entry.number]), np.array([rows.num_rows]))
-        except (AnabranchError, pa.ArrowException, ArithmeticError, ValueError, TypeError) as problem:
+        except _FAILURES as problem:
             failures[entry.number] = str(problem)
+
+    def _run_family(
+        self, family: Family, stretch: Stretch, inputs: Inputs, failures: dict[int, str]
+    ) -> Iterator[Slices]:
+        """A family at once; where it fails, each of its members by itself, to know which it is."""
+        streams = family.operator.inputs
+        start, end = ({name: at[name] for name in streams} for at in (stretch.start, stretch.end))
+        try:
+            # A cohort is elsewhere than the others: it keeps what it keeps by itself.
+            yield from run_family(family, start, end, self._given(inputs, streams, f"{family.folder}-{stretch.low}"))
+        except _FAILURES:
+            for entry, _ in family.members:
+                yield from self._run_one(entry, stretch, inputs, failures)
 
     def _own(self, entry: Entry, inputs: Inputs) -> Inputs:
         """What one member is given of it."""
-        scratch = None if inputs.scratch is None else f"{inputs.scratch}/{entry.number}"
-        readers = {name: inputs.readers[name] for name in entry.operator.inputs}
-        return replace(inputs, readers=readers, scratch=scratch, gathers=True)
+        return self._given(inputs, entry.operator.inputs, str(entry.number))
+
+    def _given(self, inputs: Inputs, streams: tuple[str, ...], folder: str) -> Inputs:
+        scratch = None if inputs.scratch is None else f"{inputs.scratch}/{folder}"
+        return replace(inputs, readers={name: inputs.readers[name] for name in streams}, scratch=scratch, gathers=True)
 
     # -- what it needs and waits for ---------------------------------------------------------------
 
-    def _standing(self, at: Offsets, inputs: Inputs) -> list[tuple[Entry, dict[str, Offset]]]:
-        """Each member, and how far it is."""
-        listed = at[self.listing]
-        roster = roster_of(inputs.readers[self.listing], listed.row)
-        standing = [(entry, self._at(position)) for low, high, position in listed.catching
-                    for entry in roster.members(listed.row, low, high)]  # fmt: skip
-        caught = {entry.number for entry, _ in standing}
-        here = self._at(at)
-        return standing + [(entry, here) for entry in roster.members(listed.row) if entry.number not in caught]
+    def _standing(self, at: Offsets, inputs: Inputs) -> Iterator[tuple[Operator, dict[str, Offset], Inputs]]:
+        """The operators that keep something or wait for something, how far each is, and what it is given."""
+        for stretch in self.stretches(at, at, inputs):
+            families, singles = _sorted_out(stretch.members)
+            for family in families:
+                streams = family.operator.inputs
+                position = {name: stretch.start[name] for name in streams}
+                yield family.operator, position, self._given(inputs, streams, f"{family.folder}-{stretch.low}")
+            for entry in singles:
+                position = {name: stretch.start[name] for name in entry.operator.inputs}
+                yield entry.operator, position, self._own(entry, inputs)
 
     def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
         due: dict[str, int] = {}
-        for entry, position in self._standing(at, inputs):
-            if entry.atoms is None:
-                own = {name: position[name] for name in entry.operator.inputs}
-                for stream, time in entry.operator.due(own, self._own(entry, inputs)).items():
-                    due[stream] = min(due.get(stream, time), time)
+        for operator, position, own in self._standing(at, inputs):
+            for stream, time in operator.due(position, own).items():
+                due[stream] = min(due.get(stream, time), time)
         return due
 
     def needs(self, at: Offsets) -> dict[str, Floor]:
@@ -179,11 +205,9 @@ class Together(Operator):
 
     def held(self, at: Offsets, inputs: Inputs) -> dict[str, Floor]:
         floors = self.needs(at)
-        for entry, position in self._standing(at, inputs):
-            if entry.atoms is None:
-                own = {name: position[name] for name in entry.operator.inputs}
-                for stream, floor in entry.operator.held(own, self._own(entry, inputs)).items():
-                    floors[stream] = _lower(floors[stream], floor)
+        for operator, position, own in self._standing(at, inputs):
+            for stream, floor in operator.held(position, own).items():
+                floors[stream] = _lower(floors[stream], floor)
         return floors
 
     def keeps(self) -> Keeps | None:
@@ -206,6 +230,11 @@ def _ways(
         place = high
     if place < before.row:
         yield place, before.row, start, end
+
+
+def _sorted_out(members: list[Entry]) -> tuple[list[Family], list[Entry]]:
+    """Families, and members that run by themselves; selections are neither."""
+    return families_of(entry for entry in members if not entry.is_selection)
 
 
 def _rows(stretch: Stretch) -> int:

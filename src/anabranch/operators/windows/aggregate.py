@@ -56,6 +56,9 @@ class WindowAggregate(WindowedOperator):
     index: str | None = None
     storage: str | None = None
 
+    def condition(self) -> tuple[str | None, str]:
+        return self.filter, self.stream
+
     def schema(self, inputs: Inputs) -> pa.Schema:
         return self._program(inputs).schema
 
