@@ -4,8 +4,7 @@
 
 BIN := .venv/bin
 ROUNDS ?= 50
-# Tests wait for disks, clocks and other processes more than they compute.
-WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1))))
+WORKERS ?= auto
 NAME ?= append
 
 # Bash has a variable SECONDS of its own; only one that was given to make counts.

@@ -22,6 +22,7 @@ from benchmarks import append, pipeline
 from benchmarks.archive import page as archive_page
 from benchmarks.archive import suite as archive
 from benchmarks.harness import Report, WrongAnswer, machine
+from benchmarks.many_queries import suite as many_queries
 from benchmarks.merge import page as merge_page
 from benchmarks.merge import suite as merge
 from benchmarks.window_join import page as window_join_page
@@ -65,6 +66,12 @@ BENCHMARKS: dict[str, Benchmark] = {
         window_join.QUICK,
         window_join_page.write,
         window_join.chosen,
+    ),
+    "many_queries": Benchmark(
+        "thousands of standing queries in one host: speed, lag, memory, making and dropping one among ten thousand",
+        many_queries.run,
+        many_queries.FULL,
+        many_queries.QUICK,
     ),
     "merge": Benchmark(
         "merges of streams whose keys nearly agree, against as-of joins; data servers; the tables of the paper",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import chaos, chaos_engine
+from tests import chaos, chaos_engine, chaos_members
 from tests.sampling import ROUNDS, SEED, sampled
 
 
@@ -29,3 +29,11 @@ def test_rows_and_answers_survive_kill_minus_9_of_one_part(tmp_path: Path, what:
     assert counted["events"] >= ROUNDS
     assert counted["load"] > 0
     assert counted["again"] > 0
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(900)
+def test_answers_of_members_that_come_and_go_survive_kill_minus_9(tmp_path: Path) -> None:
+    counted = chaos_members.run(rounds=ROUNDS, seed=SEED, place=tmp_path)
+    assert counted["queries"] > 100
+    assert counted["answers"] > 1000

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from anabranch.database import Database
 from anabranch.errors import AnabranchError, CatalogError, QueryError
 from anabranch.operators.together import families
 from anabranch.queries.hosts import Problem
@@ -110,7 +111,7 @@ def alone(path: Path, texts: dict[str, str], rows: list[list[dict[str, Any]]]) -
         return {name: told(db, name) for name in texts}
 
 
-def told(db: SparklessDatabase, name: str) -> list[Any]:
+def told(db: Database, name: str) -> list[Any]:
     return [tuple(map(repr, row.values())) for row in db.get_query(name).table().to_pylist()]
 
 

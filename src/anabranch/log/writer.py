@@ -233,6 +233,11 @@ class StreamWriter:
         self._order.released = max(self._order.released, self._stamps.claimed)
         return self._time.now(max(self._order.newest, self._order.released))
 
+    def has(self, producer: str, span: Span) -> bool:
+        """Whether what a producer has made of a span of its own streams is in the log already."""
+        with self._mutex:
+            return self._has(producer, None, span)
+
     def _has(self, producer: str, batch: int | None, span: Span | None) -> bool:
         """Whether a producer's batch is in the log already."""
         position = self.position(producer)

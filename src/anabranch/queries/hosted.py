@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
@@ -14,15 +15,51 @@ from anabranch.catalog.hosted import Hosted, list_name
 from anabranch.errors import AnabranchError, QueryError, StreamError
 from anabranch.operators.offset import Offset
 from anabranch.queries.member import Member
+from anabranch.queries.member_numbers import MemberNumbers
 from anabranch.queries.query import Query
 from anabranch.settings import Settings
 from anabranch.sql.standing.standing_plan import StandingPlan
+
+if TYPE_CHECKING:
+    from anabranch.connectors.base import Reader
+
+_FRESH_SECONDS = 0.2
+"""A look at a host that is younger counts for all its members: ten thousand are looked at one after the other."""
+
+
+class HostCounts:
+    """How a host is doing, looked at once for all its members."""
+
+    def __init__(self, host: Query) -> None:
+        self._host = host
+        self._log: Reader | None = None
+        self._numbers: MemberNumbers | None = None
+        self._stats: tuple[float, dict[str, Any]] | None = None
+        self._looked = 0.0
+        self._mutex = threading.Lock()
+
+    def stats(self) -> dict[str, Any]:
+        with self._mutex:
+            if self._stats is None or time.monotonic() - self._stats[0] > _FRESH_SECONDS:
+                self._stats = (time.monotonic(), self._host.stats())
+            return self._stats[1]
+
+    def answers_of(self, member: int) -> int:
+        """How many answers a member has."""
+        with self._mutex:
+            if self._log is None or self._numbers is None:
+                self._log = self._host._member.reader()
+                self._numbers = MemberNumbers(self._host._member.storage, self._log, self._log.info.id)
+            if time.monotonic() - self._looked > _FRESH_SECONDS:
+                self._numbers.follow(self._log, self._log.end().row)
+                self._looked = time.monotonic()
+            return self._numbers.of(member)
 
 
 class HostedQuery(Query):
     """A handle on a member of a host, which is a `Query` itself."""
 
-    def __init__(self, found: Hosted, host: Query, catalog: Catalog, settings: Settings) -> None:
+    def __init__(self, found: Hosted, host: Query, counts: HostCounts, catalog: Catalog, settings: Settings) -> None:
         info = found.info
         self.name = info.name
         self.id = info.id
@@ -30,6 +67,7 @@ class HostedQuery(Query):
         self.host: str = found.host
         self._found = found
         self._run_by = host
+        self._counts = counts
         self._catalog = catalog
         self._dropped = False
         self._member = Member(info, StandingPlan.from_json(found.entry.data["plan"]), catalog, settings)
@@ -140,9 +178,8 @@ class HostedQuery(Query):
 
     def stats(self) -> dict[str, Any]:
         """What it has answered; what it takes in is read once for all members of its host."""
-        host = self._run_by.stats()
-        answers = self._member.reader()
-        rows = answers.end().row
+        host = self._counts.stats()
+        rows = self._counts.answers_of(self._found.entry.number)
         operator = self._member.operator
         keeps = operator.keeps()
         nothing = {"rows": 0, "bytes": 0}
@@ -157,7 +194,7 @@ class HostedQuery(Query):
             "last_batch_ms": host["last_batch_ms"],
             "behind_rows": self._member.behind(self._member.known_ends(), self._done()),
             "waits_for": host["waits_for"],
-            "stream": {"rows": rows, "bytes": answers.size(), "why": "answers that stay true"},
+            "stream": {"rows": rows, "bytes": None, "why": "answers that stay true"},
             "store": {**nothing, "why": operator.why_store},
             "scratch": {**nothing, "why": keeps.what if keeps else "nothing is kept"},
             "throw": {"rows": None, "bytes": None, "why": operator.why_throw},

@@ -36,6 +36,10 @@ class StreamSink:
             self.writer.append(rows, producer=_PRODUCER, batch=batch, span=(start, end))
         self.writer.advance(reached, durable=False)
 
+    def has(self, start: Offsets, end: Offsets) -> bool:
+        """Whether the answer of a micro-batch was taken before."""
+        return self.writer.has(_PRODUCER, (start, end))
+
     def position(self) -> dict[str, Offset] | None:
         """Up to where streams are answered; None: it does not say."""
         position = self.writer.position(_PRODUCER)

@@ -18,7 +18,7 @@ from anabranch.engine.protocol import Engine
 from anabranch.errors import AnabranchError, CatalogError
 from anabranch.queries.damaged import DamagedQuery
 from anabranch.queries.host_sink import HostSink
-from anabranch.queries.hosted import HostedQuery
+from anabranch.queries.hosted import HostCounts, HostedQuery
 from anabranch.queries.hosts import HOST, Added, Hosts, Problem, plan_of_host, refused
 from anabranch.queries.member import Member
 from anabranch.queries.query import Query
@@ -57,6 +57,7 @@ class StandingQueries:
         self.hosts = Hosts(surroundings.catalog, surroundings.settings, surroundings.clock)
         self._mutex = threading.RLock()
         self._queries: dict[str, Query] = {}
+        self._counts: dict[str, tuple[str, HostCounts]] = {}
         self._closed = False
         self._lost: set[str] = set()
         self._look_again = time.monotonic() + _LOOK_SECONDS
@@ -94,7 +95,11 @@ class StandingQueries:
         found = self._catalog.hosted.find(info.name)
         if found is None:
             raise CatalogError("QUERY_NOT_FOUND", f'query "{info.name}" does not exist')
-        query = HostedQuery(found, self.get(found.host), self._catalog, self._around.settings)
+        host = self.get(found.host)
+        counts = self._counts.get(found.host.lower())
+        if counts is None or counts[0] != host.id:
+            counts = self._counts[found.host.lower()] = (host.id, HostCounts(host))
+        query = HostedQuery(found, host, counts[1], self._catalog, self._around.settings)
         self._queries[info.name.lower()] = query
         return query
 

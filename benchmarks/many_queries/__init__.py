@@ -1,0 +1,1 @@
+"""Thousands of standing queries over one stream."""

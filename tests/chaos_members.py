@@ -1,0 +1,172 @@
+"""A host under kill -9 while members come and go: every answer equals that of a run nobody disturbed.
+
+A life opens the database, goes on, and draws what it does next (append, make queries, drop some) from the number of
+the step, so that the next life does what this one did not get to. It is killed at a random moment. What it has done for
+good can be read off the database: rows by their producer's batch, queries by their names. In the end each query that is
+there must have answered what it answers alone.
+
+The engine runs in the process that is killed, without Spark: the log, the list of members, the answers and the
+checkpoint are the real ones. `tests/spark/test_together.py` kills Spark's JVM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import random
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from anabranch.errors import CatalogError
+from anabranch.testing.processes import kill
+from anabranch.testing.sparkless import SparklessDatabase
+
+BASE_US = 1_767_225_600_000_000
+STREAM = "CREATE STREAM s (n BIGINT, k INT, x DOUBLE, t STRING, at TIMESTAMP) TIMESTAMP BY at"
+SETTINGS = {"segment_bytes": 20_000, "segment_parts": 4, "batch_rows": 700}
+STEPS = 60
+MEMBERS = 12
+"""How many a step makes at most."""
+
+
+def rows(step: int) -> pa.Table:
+    """What a step appends."""
+    chance = random.Random(f"rows {step}")
+    first, count = step * 200, 200
+    return pa.table(
+        {
+            "n": list(range(first, first + count)),
+            "k": pa.array([chance.randrange(8) for _ in range(count)], pa.int32()),
+            "x": [chance.uniform(-1, 1) for _ in range(count)],
+            "t": [f"t{chance.randrange(20)}" for _ in range(count)],
+            "at": pa.array([BASE_US + i * 50_000 for i in range(first, first + count)]).cast(pa.timestamp("us", "UTC")),
+        }
+    )
+
+
+def question(name: str) -> str:
+    """What a query asks: a function of its name."""
+    chance = random.Random(name)
+    k, x = chance.randrange(8), round(chance.uniform(-1, 1), 2)
+    return chance.choice(
+        [
+            f"SELECT n, x, at FROM s WHERE k = {k}",
+            f"SELECT n, t, at FROM s WHERE x > {x} AND t LIKE 't1%'",
+            f"SELECT n FROM s WHERE k IN ({k}, 3) AND x <= {x}",
+            f"SELECT n, k FROM s WHERE t = 't{k}' OR x > 0.99",
+            f"SELECT count(*) AS c, sum(x) AS total FROM s WHERE k = {k} WINDOW = INTERVAL 5 SECONDS",
+            f"SELECT k, median(x) AS m FROM s WHERE x > {x} WINDOW = INTERVAL 4 SECONDS GROUP BY k",
+        ]
+    )
+
+
+def changes(step: int) -> tuple[list[str], list[str]]:
+    """Which queries a step makes, and which of those before it drops; a name comes again as another query."""
+    chance = random.Random(f"changes {step}")
+    made = [f"q{step}_{i}" for i in range(chance.randrange(MEMBERS))]
+    dropped = [f"q{step - chance.randrange(1, 6)}_{chance.randrange(MEMBERS)}" for _ in range(3)]
+    return made, dropped
+
+
+def wanted() -> set[str]:
+    """The queries that are there after all steps."""
+    names: set[str] = set()
+    for step in range(STEPS):
+        made, dropped = changes(step)
+        names = (names | set(made)) - set(dropped)
+    return names
+
+
+def live(path: str) -> None:
+    """Be the process that gets killed: all steps, those that were done before are passed over."""
+    with SparklessDatabase(path, settings=SETTINGS) as db:
+        for step in range(STEPS):
+            db.append("s", rows(step), producer="chaos", batch=step)
+            made, dropped = changes(step)
+            done = _done(path)
+            if step > done:
+                new = {name: question(name) for name in made if not db.catalog.has_query(name)}
+                if new:
+                    db.create_queries(new)
+                for name in dropped:
+                    with contextlib.suppress(CatalogError):
+                        db.drop_query(name)
+                (Path(path).parent / "done").write_text(str(step))
+            print(step, flush=True)
+            db.catch_up()
+    print("end", flush=True)
+
+
+def _done(path: str) -> int:
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        return int((Path(path).parent / "done").read_text())
+    return -1
+
+
+def run(rounds: int, seed: int, place: Path) -> dict[str, int]:
+    """Kill and resume, then check everything; gives what was counted."""
+    path = str(place / "river")
+    with SparklessDatabase(path, settings=SETTINGS) as db:
+        db.sql(STREAM)
+    chance = random.Random(seed)
+    kills = 0
+    for _ in range(rounds):
+        kills += _one_life(path, chance.uniform(0.1, 3.0))
+    while _one_life(path, 600):
+        pass
+    return {"kills": kills, **_check(path, place)}
+
+
+def _one_life(path: str, delay: float) -> bool:
+    """Whether the process was killed; else it came to the end."""
+    command = [sys.executable, "-m", "tests.chaos_members", "--live", path]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    timer: threading.Timer | None = None
+    ended = False
+    for line in process.stdout:
+        if timer is None:
+            timer = threading.Timer(delay, kill, (process.pid,))
+            timer.start()
+        ended = ended or line.strip() == "end"
+    code = process.wait()
+    assert timer is not None, f"the process died by itself with {code}"
+    timer.cancel()
+    assert ended or code == -9, f"the process ended with {code}"
+    return not ended
+
+
+def _check(path: str, place: Path) -> dict[str, int]:
+    names = wanted()
+    with SparklessDatabase(path, settings=SETTINGS) as db:
+        db.catch_up()
+        assert {query.name for query in db.queries()} == names
+        assert {query.status for query in db.queries()} == {"running"}
+        answers = {name: db.get_query(name).table().to_pylist() for name in names}
+    with SparklessDatabase(place / "alone") as db:
+        db.sql(STREAM)
+        for step in range(STEPS):
+            db.append("s", rows(step))
+        asked: dict[str, list[dict[str, Any]]] = {}
+        for name in names:
+            if question(name) not in asked:
+                query = db.query(question(name))
+                db.catch_up()
+                asked[question(name)] = query.table().to_pylist()
+                db.drop_query(query.name)
+    for name in sorted(names):
+        assert answers[name] == asked[question(name)], f"{name}: {question(name)}"
+    return {"queries": len(names), "answers": sum(map(len, answers.values()))}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--live", required=True)
+    began = time.monotonic()
+    live(parser.parse_args().live)
