@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 STREAM = (
     "CREATE STREAM s (k INT, code INT, b BIGINT, x DOUBLE, y DOUBLE, t STRING, flag BOOLEAN, at TIMESTAMP) "
@@ -39,7 +38,7 @@ def rows(first: int, count: int, per_second: int) -> pa.Table:
 
 
 _TEXTS = pa.array([f"machine-{code:04d}" for code in range(CODES)])
-Columns = dict[str, NDArray[np.generic]]
+Columns = dict[str, Any]
 
 
 class Question(NamedTuple):

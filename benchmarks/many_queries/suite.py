@@ -118,7 +118,7 @@ def _one_by_one(entries: list[Entry], log: MemoryLog, table: pa.Table) -> float:
         for task in select.plan({"s": Offset(0)}, {"s": Offset(table.num_rows)}, inputs, 1):
             for _ in select.run(task, inputs):
                 pass
-    return table.num_rows / (time.perf_counter() - began)
+    return float(table.num_rows / (time.perf_counter() - began))
 
 
 # -- the whole system ------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from rich.console import Console
 from benchmarks import __main__ as command
 from benchmarks import append, pipeline
 from benchmarks.harness import Bar, Figure, Report, WrongAnswer, percentile
+from benchmarks.many_queries import suite as many_queries
 from benchmarks.packets import START, WINDOW, Packets
 from benchmarks.pages import replaced
 from benchmarks.windows import suite as windows
@@ -29,6 +30,7 @@ TINY: dict[str, Any] = {
     "windows": windows.Sizes(FIGURES_SIZES, BARS, SPARK),
     "window_join": JOIN,
     "merge": MERGE,
+    "many_queries": many_queries.Sizes((1, 20), 2000, 1, 2000, 1, 3, 100, 200, 4000),
     "archive": ARCHIVE,
 }
 FIGURES = {
@@ -101,6 +103,29 @@ FIGURES = {
         "standing_query",
         "standing_query_whole",
         "standing_query_steady",
+    },
+    "many_queries": {
+        "selections_100_rows_per_second",
+        "equalities_200_rows_per_second",
+        *(
+            f"{name}_{count}_{figure}"
+            for name in ("indexable", "mixed")
+            for count in (1, 20)
+            for figure in (
+                "lag_p99",
+                "fed_rows_per_second",
+                "backlog_rows_per_second",
+                "memory",
+                "spark_queries",
+                "made_per_second",
+            )
+        ),
+        *(f"{name}_cost_per_row_20_over_20" for name in ("indexable", "mixed")),
+        "create_p99",
+        "drop_p99",
+        "first_answer_max",
+        "open_again",
+        *(f"latency_{count}_{part}" for count in (1, 100) for part in ("p50", "p99")),
     },
     "archive": {
         *(f"insert_{name}" for name in ("plain", "on_write_replicate", "on_read_modify", "on_read_modify_with_copy")),
@@ -185,6 +210,17 @@ def test_window_join_says_its_figures(
     assert len(found["claims"]) == 8
 
 
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.slow
+def test_many_queries_says_its_figures(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run_tiny("many_queries", monkeypatch, capsys)
+    assert found["bars"] == 19
+
+
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 def test_merge_says_its_figures(

@@ -254,10 +254,12 @@ def test_families_of_windows_are_folded_once(db: SparklessDatabase, monkeypatch:
     asked = {f"q{i}": f"SELECT count(*) AS n FROM s WHERE k = {i % 12} WINDOW = INTERVAL 1 MINUTE" for i in range(24)}
     folded: list[int] = []
     run = families.run_family
-    monkeypatch.setattr(
-        "anabranch.operators.together.together.run_family",
-        lambda family, *more: folded.append(len(family.members)) or run(family, *more),
-    )
+
+    def counted(family: families.Family, *more: Any) -> Any:
+        folded.append(len(family.members))
+        return run(family, *more)
+
+    monkeypatch.setattr("anabranch.operators.together.together.run_family", counted)
     monkeypatch.setattr("anabranch.operators.together.together.Together._run_one", lambda *_: pytest.fail("one by one"))
     db.create_queries(asked)
     fill(db, 0, 300)

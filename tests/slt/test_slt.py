@@ -75,7 +75,15 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[s
 @pytest.mark.spark
 @pytest.mark.xdist_group("killed")  # they are played side by side in one process
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("way", "name"), [(way, file.name) for way in KILLED for file in KILLED[way]])
+@pytest.mark.parametrize(
+    ("way", "name"),
+    [
+        # With parts of Spark killed by themselves there is `tests.chaos_engine`, too.
+        pytest.param(way, file.name, marks=pytest.mark.long if way == "parts_killed" else ())
+        for way in KILLED
+        for file in KILLED[way]
+    ],
+)
 def test_killed_and_resumed(way: str, name: str, outcomes: Callable[[str], dict[str, BaseException | None]]) -> None:
     problem = outcomes(way)[name]
     if problem is not None:

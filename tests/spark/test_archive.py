@@ -70,6 +70,7 @@ def commuters(table: pa.Table) -> dict[tuple[int, int], int]:
     return found
 
 
+@pytest.mark.long
 def test_history_and_live_on_spark(tmp_path: Path) -> None:
     path = tmp_path / "river"
     tables = [cars(day) for day in range(6)]

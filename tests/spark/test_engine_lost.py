@@ -62,6 +62,7 @@ def play(script: str, *arguments: str) -> str:
     return out
 
 
+@pytest.mark.long
 def test_queries_of_all_databases_go_on_after_their_jvm_was_killed(tmp_path: Path) -> None:
     play(
         """
