@@ -28,6 +28,7 @@ from anabranch.engine.protocol import Engine
 from anabranch.errors import CatalogError, DataError, QueryError, StreamError
 from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.offset import End
+from anabranch.log.slices import HOST
 from anabranch.log.stream import INFO, StreamInfo, rejects_storage
 from anabranch.objects import OBJECTS, dependences, sayings
 from anabranch.operators.base import Operator
@@ -409,6 +410,9 @@ class Database:
     def overview_streams(self) -> list[dict[str, Any]]:
         streams = []
         for info in self.streams():
+            if HOST in info.options:
+                streams.append(self._overview_of_member(info))
+                continue
             reader = self.reader(info.name)
             storage = self.catalog.stream_storage(info.name)
             connector = connector_of(info)
@@ -431,6 +435,12 @@ class Database:
             nothing = {"rows": 0, "bytes": 0, "newest_us": None, "ahead_us": 0, "rejects": 0}
             streams.append({"name": name, "origin": "damaged: its declaration cannot be read", **nothing})
         return streams
+
+    def _overview_of_member(self, info: StreamInfo) -> dict[str, Any]:
+        """The same of a stream that is part of a host's log: nobody opens ten thousand of them to look at them."""
+        rows = self.get_query(info.name).stats()["stream"]["rows"]
+        nothing = {"bytes": 0, "newest_us": None, "ahead_us": 0, "rejects": 0}
+        return {"name": info.name, "kind": info.origin, "origin": f"query {info.owner}", "rows": rows, **nothing}
 
     # -- the end ---------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
 from anabranch.catalog import STREAM, ObjectName
@@ -167,7 +168,10 @@ def explain(db: Database, statement: s.Explain) -> Result:
 
 
 def show(db: Database, statement: s.Show) -> Result:
-    return Result(OBJECTS[statement.kind].show(db))
+    shown = OBJECTS[statement.kind].show(db)
+    if statement.like is not None:  # names match without regard to case
+        shown = shown.filter(pc.match_like(shown.column(0), statement.like, ignore_case=True))
+    return Result(shown)
 
 
 def describe(db: Database, statement: s.Describe) -> Result:

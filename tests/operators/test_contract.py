@@ -175,8 +175,8 @@ def since(begin: int, until: int, every: int, *keys: str, **more: Any) -> Landma
 
 KEPT = ("by_key", ("k", 0.5))
 SAME = "`A.v` = `B.v`"
-ONE_ANSWER = {"archive_aggregate", "archive_write"}
-"""Operators that answer once, with what tasks did and not with rows in time; tests/archive is about them."""
+ONE_ANSWER = {"archive_aggregate", "archive_write", "together"}
+"""Operators that answer with what tasks did and not with rows in time; others are about them (test_together)."""
 EXAMPLES: dict[str, dict[str, Operator]] = {
     "history_join": {
         "text": seen_before("k"),

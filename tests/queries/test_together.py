@@ -195,6 +195,23 @@ def test_numbers_have_no_gaps_and_streams_of_members_are_streams(db: SparklessDa
     assert [info.name for info in db.streams() if info.name in ("threes", "all")] == ["all", "threes"]
 
 
+def test_they_are_shown_by_name_with_their_host(db: SparklessDatabase) -> None:
+    db.create_queries({f"Rule{i}": f"SELECT k FROM s WHERE k = {i}" for i in range(12)})
+    db.sql("CREATE CONTINUOUS QUERY more ON HOST host AS SELECT x FROM s WHERE k > 5")
+    fill(db, 0, 30)
+    db.catch_up()
+    assert [row["query"] for row in db.sql("SHOW QUERIES LIKE 'rule1_'")] == ["Rule10", "Rule11"]
+    assert {(row["host"], row["status"]) for row in db.sql("SHOW QUERIES")} == {("host", "running")}
+    (row,) = db.sql("SHOW QUERIES LIKE 'rule3'")
+    assert row["stream"] == 3
+    assert [info["stream"] for info in db.sql("SHOW STREAMS LIKE 'more'")] == ["more"]
+    described = {row["property"]: row["value"] for row in db.sql("DESCRIBE QUERY more")}
+    assert described["host"] == "host"
+    assert described["stream.rows"] == "12"
+    with pytest.raises(AnabranchError, match="pattern"):
+        db.sql("SHOW QUERIES LIKE rule")
+
+
 def test_wrong_ones_are_told_all_at_once_and_none_is_made(db: SparklessDatabase) -> None:
     texts = {f"q{i}": f"SELECT {'nothing' if i % 10 == 3 else 'k'} FROM s WHERE k = {i}" for i in range(40)}
     with pytest.raises(CatalogError, match="4 of 40 queries are wrong") as caught:

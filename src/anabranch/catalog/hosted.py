@@ -98,7 +98,7 @@ class HostedQueries:
         """The stream of a member's answers."""
         data: Mapping[str, Any] = found.entry.data
         place = {
-            HOST: self._catalog.stream_storage(found.host).address,
+            HOST: encoded_name(found.host),
             MEMBER: str(found.entry.number),
             SINCE: str(data["since"]),
         }

@@ -28,7 +28,7 @@ from anabranch.log.stream import StreamInfo
 from anabranch.schema import ARRIVAL_COLUMN, TIME_TYPE, StreamSchema
 
 HOST, MEMBER, SINCE = "host", "member", "since"
-"""Options of a stream that is part of a log of many: where that lies, which part, and since which of its rows."""
+"""Options of a stream that is part of a log of many: the directory beside its own, which part, since which row."""
 SCHEMA = StreamSchema(
     pa.schema([(ARRIVAL_COLUMN, TIME_TYPE), ("index", pa.binary()), ("payload", pa.binary())]), ARRIVAL_COLUMN
 )
@@ -76,7 +76,7 @@ class SliceReader:
     def __init__(self, storage: Storage, info: StreamInfo) -> None:
         self.info = info
         self._storage = storage
-        self._log = StreamReader(Storage(info.options[HOST]))
+        self._log = StreamReader(storage.beside(info.options[HOST]))
         self._member = int(info.options[MEMBER])
         self._scanned = int(info.options.get(SINCE, 0))
         self._slices: list[Slice] = []

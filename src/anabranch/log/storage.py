@@ -82,6 +82,12 @@ class Storage:
         address = "/".join([place, *names]) + (f"?{query}" if query else "")
         return Storage("/".join([self.path, *names]), self.filesystem, address)
 
+    def beside(self, name: str) -> Storage:
+        """The directory of a name in the same directory as this one."""
+        place, _, query = self.address.partition("?")
+        address = "/".join([place.rpartition("/")[0], name]) + (f"?{query}" if query else "")
+        return Storage("/".join([self.path.rpartition("/")[0], name]), self.filesystem, address)
+
     def full(self, name: str) -> str:
         return f"{self.path}/{name}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import time
 from collections.abc import Iterator
@@ -70,7 +71,12 @@ class HostedQuery(Query):
         self._counts = counts
         self._catalog = catalog
         self._dropped = False
-        self._member = Member(info, StandingPlan.from_json(found.entry.data["plan"]), catalog, settings)
+        self._settings = settings
+
+    @functools.cached_property
+    def _member(self) -> Member:  # type: ignore[override]
+        plan = StandingPlan.from_json(self._found.entry.data["plan"])
+        return Member(self._found.info, plan, self._catalog, self._settings)
 
     # -- life ----------------------------------------------------------------------------------------
 
@@ -192,7 +198,7 @@ class HostedQuery(Query):
             "batches": host["batches"],
             "rows_per_second": host["rows_per_second"],
             "last_batch_ms": host["last_batch_ms"],
-            "behind_rows": self._member.behind(self._member.known_ends(), self._done()),
+            "behind_rows": host["behind_rows"],
             "waits_for": host["waits_for"],
             "stream": {"rows": rows, "bytes": None, "why": "answers that stay true"},
             "store": {**nothing, "why": operator.why_store},

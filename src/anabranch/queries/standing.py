@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from anabranch.catalog import QUERY, Catalog, ObjectName, QueryInfo
-from anabranch.catalog.hosted import list_name
+from anabranch.catalog.hosted import Hosted, list_name
 from anabranch.catalog.planning import plan_query
 from anabranch.catalog.readers import reads
 from anabranch.clock import Clock
@@ -70,18 +70,22 @@ class StandingQueries:
 
     def all(self) -> list[Query]:
         """All of them, whoever runs them; hosts are only how some of them are run."""
-        return [self.get(info.name) for info in self._catalog.queries() if info.kind != HOST]
+        alone = [self._get(info) for info in self._catalog.queries_alone() if info.kind != HOST]
+        members = [self._member(found) for found in self._catalog.hosted.all()]
+        return sorted([*alone, *members], key=lambda query: query.name.lower())
 
     def get(self, name: str) -> Query:
         """The handle of one that exists."""
-        info = self._catalog.query(name)
+        found = self._catalog.hosted.find(name)
+        return self._get(self._catalog.query(name)) if found is None else self._member(found)
+
+    def _get(self, info: QueryInfo) -> Query:
+        name = info.name
         with self._mutex:
             known = self._queries.get(name.lower())
             if known is not None and known.id == info.id:  # else another process has dropped it and made one anew
                 return known
             try:
-                if info.host is not None:
-                    return self._member(info)
                 if info.is_damaged:
                     raise info.damage()
                 plan = self._plan_of(info)
@@ -90,18 +94,19 @@ class StandingQueries:
             query = self._queries[name.lower()] = self._make(info, plan)
             return query
 
-    def _member(self, info: QueryInfo) -> Query:
+    def _member(self, found: Hosted) -> Query:
         """The handle of a member of a host."""
-        found = self._catalog.hosted.find(info.name)
-        if found is None:
-            raise CatalogError("QUERY_NOT_FOUND", f'query "{info.name}" does not exist')
-        host = self.get(found.host)
-        counts = self._counts.get(found.host.lower())
-        if counts is None or counts[0] != host.id:
-            counts = self._counts[found.host.lower()] = (host.id, HostCounts(host))
-        query = HostedQuery(found, host, counts[1], self._catalog, self._around.settings)
-        self._queries[info.name.lower()] = query
-        return query
+        with self._mutex:
+            name = found.entry.name.lower()
+            known = self._queries.get(name)
+            if known is not None and known.id == found.entry.data["query"]["id"]:
+                return known
+            host = self._queries.get(found.host.lower()) or self.get(found.host)
+            counts = self._counts.get(found.host.lower())
+            if counts is None or counts[0] != host.id:
+                counts = self._counts[found.host.lower()] = (host.id, HostCounts(host))
+            query = self._queries[name] = HostedQuery(found, host, counts[1], self._catalog, self._around.settings)
+            return query
 
     def find(self, name: str) -> Query | None:
         """The query that fills a stream, if one does."""
@@ -215,7 +220,11 @@ class StandingQueries:
             streams = sorted({stream for member in added for stream in member.plan.operator.inputs})
             info = self.hosts.make_list(name, streams)
             query = self._make(info, plan_of_host(info))
-            self._start_new(query, info, plan_of_host(info))
+            try:
+                self._start_new(query, info, plan_of_host(info))
+            except BaseException:
+                self._catalog.drop_stream(list_name(name))
+                raise
             self._catalog.hosted.note_host(name)
             return query
         query = self.get(name)

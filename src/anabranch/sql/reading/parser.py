@@ -167,10 +167,17 @@ def _explain(cursor: Cursor, sayings: Sayings) -> Statement:
     cursor.fail("expected SELECT …, CREATE CONTINUOUS QUERY … or QUERY name")
 
 
+def _pattern(cursor: Cursor) -> str:
+    token = cursor.peek()
+    if token is None or token.token_type != TokenType.STRING:
+        cursor.fail("expected a pattern in quotes, such as 'a%'")
+    return cursor.advance().text
+
+
 def _show(cursor: Cursor, sayings: Sayings) -> Statement:
     for saying in sayings:
         if cursor.words(saying.plural):
-            return Show(saying.kind)
+            return Show(saying.kind, _pattern(cursor) if cursor.words("LIKE") else None)
     raise _unknown(cursor, "SHOW")
 
 
