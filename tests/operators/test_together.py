@@ -13,7 +13,7 @@ from pyarrow import ipc
 from anabranch.expressions.atoms import atoms_of
 from anabranch.log.slices import index_of
 from anabranch.operators.base import Operator
-from anabranch.operators.together import roster
+from anabranch.operators.together import changes, roster
 from anabranch.operators.together.together import Together
 from anabranch.testing.harness import OperatorHarness, same
 from tests.operators.test_contract import EXAMPLES, SCHEMA, in_one_batch, rows
@@ -31,7 +31,7 @@ def added(name: str, operator: Operator) -> dict[str, Any]:
     condition, _ = operator.condition()
     atoms = atoms_of(condition, SCHEMA.arrow)
     body = {"plan": {"operator": operator.to_json()}, "atoms": list(atoms.items())}
-    return {"_time": 0, "change": roster.ADDED, "member": None, "name": name, "body": json.dumps(body)}
+    return {"_time": 0, "change": changes.ADDED, "member": None, "name": name, "body": json.dumps(body)}
 
 
 def host_of(members: dict[str, Operator]) -> OperatorHarness:

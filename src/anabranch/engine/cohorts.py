@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from anabranch.engine.micro_batch import Ends, Limits, Log, end_of_batch
 from anabranch.operators.offset import Cohort, Offset, Offsets
-from anabranch.operators.together.roster import ADDED
+from anabranch.operators.together.changes import ADDED
 
 
 class LoggedRows(Log, Protocol):

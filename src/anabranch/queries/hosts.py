@@ -26,7 +26,8 @@ from anabranch.log.lock import BEING_WRITTEN
 from anabranch.log.slices import SCHEMA as ANSWERS
 from anabranch.log.stream import StreamInfo
 from anabranch.log.writer import StreamWriter
-from anabranch.operators.together.roster import ADDED, DROPPED, FAILED, SCHEMA
+from anabranch.operators.together.changes import ADDED, DROPPED, FAILED
+from anabranch.operators.together.roster import SCHEMA
 from anabranch.operators.together.together import Together
 from anabranch.settings import Settings
 from anabranch.sql.standing.standing_plan import StandingPlan

@@ -11,16 +11,18 @@ import json
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from anabranch.expressions.atoms import Atom, atom_from_json
 from anabranch.operators import operator_from_json
 from anabranch.operators.base import LogReader, Operator
+from anabranch.operators.together.changes import ADDED, FAILED
 from anabranch.schema import ARRIVAL_COLUMN, TIME_TYPE, StreamSchema
 
-ADDED, DROPPED, FAILED, STOPPED, STARTED = "added", "dropped", "failed", "stopped", "started"
+if TYPE_CHECKING:
+    from anabranch.expressions.atoms import Atom
+
 SCHEMA = StreamSchema(
     pa.schema(
         [
@@ -69,6 +71,8 @@ class Entry:
     @functools.cached_property
     def atoms(self) -> dict[Atom, str]:
         """By what it can be looked up together with others: the parts of its condition, with their SQL."""
+        from anabranch.expressions.atoms import atom_from_json  # not for who only looks who there is
+
         return {atom_from_json(atom): sql for atom, sql in self.data["atoms"]}
 
     def is_member(self, version: int) -> bool:
