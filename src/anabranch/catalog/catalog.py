@@ -126,11 +126,14 @@ class Catalog:
 
     def stream(self, name: str) -> StreamInfo:
         """The declaration of a stream, or of the rejects of one."""
-        if self._has_stream(name):
-            member = self.hosted.find(name)
-            if member is not None:
-                return self.hosted.declare(member, self.stream_storage(name))
-            return StreamInfo.load(self.stream_storage(name))
+        storage = self.root.child("streams", _directory(name))
+        if storage.exists(INFO) or has_rows(storage):
+            info = StreamInfo.load(storage)
+            if HOST not in info.options:
+                return info
+        member = self.hosted.find(name)
+        if member is not None:
+            return self.hosted.declare(member, storage)
         owner = rejects_owner(name)
         if owner is not None and self._has_stream(owner):
             info = rejects_info(self.stream(owner))

@@ -76,8 +76,9 @@ class StandingQueries:
 
     def get(self, name: str) -> Query:
         """The handle of one that exists."""
-        found = self._catalog.hosted.find(name)
-        return self._get(self._catalog.query(name)) if found is None else self._member(found)
+        info = self._catalog.query(name)
+        found = self._catalog.hosted.find(name) if info.host is not None else None
+        return self._get(info) if found is None else self._member(found)
 
     def _get(self, info: QueryInfo) -> Query:
         name = info.name
