@@ -30,7 +30,7 @@ from anabranch.testing.sparkless import SparklessDatabase
 BASE_US = 1_767_225_600_000_000
 STREAM = "CREATE STREAM s (n BIGINT, k INT, x DOUBLE, t STRING, at TIMESTAMP) TIMESTAMP BY at"
 SETTINGS = {"segment_bytes": 20_000, "segment_parts": 4, "batch_rows": 700}
-STEPS = 60
+STEPS = 40
 MEMBERS = 12
 """How many a step makes at most."""
 

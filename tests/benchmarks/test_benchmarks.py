@@ -171,6 +171,7 @@ def test_append_says_its_figures(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert speed["met"] == (speed["ratio"] >= 0.7)
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 def test_pipeline_says_its_figures(
