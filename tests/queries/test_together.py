@@ -6,6 +6,7 @@ import datetime as dt
 import itertools
 import math
 import random
+import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -285,6 +286,45 @@ def test_families_of_windows_are_folded_once(db: SparklessDatabase, monkeypatch:
     assert db.get_query("q3").table().column("n").to_pylist() == [6] * 4
     assert db.get_query("q15").table().column("n").to_pylist() == [6] * 4
     assert db.get_query("q11").table().num_rows == 0
+
+
+def test_another_process_adds_and_drops_members_of_a_host_it_does_not_run(tmp_path: Path) -> None:
+    with SparklessDatabase(tmp_path / "river") as here, SparklessDatabase(tmp_path / "river") as there:
+        here.sql(STREAM)
+        fill(here, 0, 100)
+        here.create_queries({"a": "SELECT x FROM s WHERE k = 1"})
+        there.create_queries({"b": "SELECT x FROM s WHERE k = 2", "c": "SELECT x FROM s"})
+        assert there.get_query("b").status in ("elsewhere", "starting")
+        here.catch_up()
+        there.drop_query("c")
+        fill(here, 100, 200)
+        here.catch_up()
+        for db in (here, there):
+            assert db.get_query("b").table().num_rows == 20
+            assert [query.name for query in db.queries()] == ["a", "b"]
+            assert db.check().fine
+        with pytest.raises(CatalogError):
+            there.create_queries({"b": "SELECT k FROM s"})
+
+
+def test_a_host_that_was_half_made_is_made_anew(db: SparklessDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("anabranch.queries.hosts._MAKING_SECONDS", 0.1)
+    with monkeypatch.context() as dying:
+        dying.setattr(db._queries, "_start_new", lambda *_: sys.exit("killed"))
+        dying.setattr(db.catalog, "drop_stream", lambda *_: None)
+        with pytest.raises(SystemExit):
+            db.create_queries({"a": "SELECT x FROM s"})
+    fill(db, 0, 10)
+    db.create_queries({"a": "SELECT x FROM s"})
+    db.catch_up()
+    assert db.get_query("a").table().num_rows == 10
+    with monkeypatch.context() as dying:
+        dying.setattr(db.catalog.hosted, "note_host", lambda *_: sys.exit("killed"))
+        with pytest.raises(SystemExit):
+            db.create_queries({"b": "SELECT x FROM s"}, host="other")
+    db.create_queries({"b": "SELECT x FROM s"}, host="other")
+    db.catch_up()
+    assert db.get_query("b").table().num_rows == 10
 
 
 def test_the_last_to_go_takes_its_host_along(db: SparklessDatabase) -> None:

@@ -25,6 +25,7 @@ from anabranch.log.findings import Finding
 from anabranch.log.lock import WriterLock, owner_of
 from anabranch.log.reader import StreamReader
 from anabranch.log.segment import Segment, chain, read_notes, write_segment
+from anabranch.log.slices import HOST
 from anabranch.log.stream import ANSWERS, INFO, StreamInfo, rejects_name, rejects_storage
 from anabranch.log.writer import times_of
 from anabranch.operators.state import is_whole
@@ -91,7 +92,8 @@ class _Look:
         self._watch(self._what, self.done, self._total)
 
     def findings(self) -> Iterator[Finding]:
-        infos = [info for info in self._catalog.streams() if connector_of(info).logged]
+        # The rows of a member of a host are in the log of the host.
+        infos = [info for info in self._catalog.streams() if connector_of(info).logged and HOST not in info.options]
         places = [(info, self._catalog.stream_storage(info.name)) for info in infos]
         self._total = sum(_size(storage) for _, storage in places)
         for name, problem in self._catalog.damaged_streams().items():
@@ -104,7 +106,7 @@ class _Look:
                 except AnabranchError as problem:
                     yield Finding("file damaged", rejects.full(INFO), problem.message, rejects_name(info.name))
             yield from self._archives(info, storage)
-        for query in self._catalog.queries():
+        for query in self._catalog.queries_alone():
             yield from self._query(query.name, query.damage() if query.is_damaged else None)
 
     # -- streams -----------------------------------------------------------------------------------

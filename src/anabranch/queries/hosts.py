@@ -37,6 +37,8 @@ HOST = "host"
 """The kind of a standing query that runs members."""
 _TEXT = "HOST OF "
 _PATIENCE_SECONDS = 30.0
+_MAKING_SECONDS = 20.0
+"""A host is there by then, if it is made by anyone: Spark may have to be started for it."""
 
 
 class Added(NamedTuple):
@@ -79,12 +81,28 @@ class Hosts:
         self._settings = settings
         self._clock = clock
 
+    def is_there(self, name: str) -> bool:
+        """Whether there is a host of a name; one that another process makes at this moment is waited for."""
+        hosted = self._catalog.hosted
+        deadline = time.monotonic() + _MAKING_SECONDS
+        while not hosted.is_host(name):
+            if not self._catalog.has_stream(list_name(name)):
+                return False
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
+        else:
+            return True
+        # A process died while it made it: before there was a query, or before that was known as a host.
+        if self._catalog.has_query(name) and self._catalog.query(name).kind == HOST:
+            hosted.note_host(name)
+            return True
+        self._catalog.drop_stream(list_name(name))
+        return False
+
     def make_list(self, name: str, streams: Sequence[str]) -> QueryInfo:
         """A host's list of members, and what is to be known of the host."""
-        listing = StreamInfo(list_name(name), SCHEMA, origin=MEMBERS, owner=name)
-        if self._catalog.has_stream(listing.name) and not self._catalog.hosted.is_host(name):
-            self._catalog.drop_stream(listing.name)  # left by a process that died before it was a host's
-        self._catalog.create_stream(listing)
+        self._catalog.create_stream(StreamInfo(list_name(name), SCHEMA, origin=MEMBERS, owner=name))
         return QueryInfo(name, _TEXT + json.dumps(list(streams)), kind=HOST, reads=reads(streams, history=False))
 
     def planned(self, name: str, select: Select, names: set[str]) -> Added:

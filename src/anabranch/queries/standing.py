@@ -217,9 +217,14 @@ class StandingQueries:
 
     def _host(self, name: str, added: Sequence[Added]) -> Query:
         """The host of a name, running; made if there is none."""
-        if not self._catalog.hosted.is_host(name):
+        if not self.hosts.is_there(name):
             streams = sorted({stream for member in added for stream in member.plan.operator.inputs})
-            info = self.hosts.make_list(name, streams)
+            try:
+                info = self.hosts.make_list(name, streams)
+            except CatalogError:
+                if self._catalog.has_stream(list_name(name)):  # another process was faster
+                    return self._host(name, added)
+                raise
             query = self._make(info, plan_of_host(info))
             try:
                 self._start_new(query, info, plan_of_host(info))
@@ -299,4 +304,4 @@ class StandingQueries:
         """End all that run here; what should run goes on elsewhere, or at the next start."""
         with self._mutex:
             self._closed = True
-        all_at_once([query.halt for query in self.known()])
+        all_at_once([query.halt for query in self.known() if query.host is None])
