@@ -6,8 +6,9 @@ import datetime as dt
 import itertools
 import math
 import random
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -305,6 +306,46 @@ def test_another_process_adds_and_drops_members_of_a_host_it_does_not_run(tmp_pa
             assert db.check().fine
         with pytest.raises(CatalogError):
             there.create_queries({"b": "SELECT k FROM s"})
+
+
+def lose_the_newest_answers(river: Path) -> None:
+    newest = max((river / "streams" / "host" / "segments").iterdir(), key=lambda file: file.name)
+    newest.unlink()
+
+
+def lose_the_checkpoint(river: Path) -> None:
+    shutil.rmtree(river / "queries" / "host" / "checkpoint")
+
+
+def lose_what_is_kept(river: Path) -> None:
+    shutil.rmtree(river / "queries" / "host" / "scratch", ignore_errors=True)
+    for name in ("numbers.json", "progress.json"):
+        (river / "queries" / "host" / name).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("harm", [lose_the_newest_answers, lose_the_checkpoint, lose_what_is_kept])
+def test_what_is_lost_of_a_host_is_computed_again(tmp_path: Path, harm: Callable[[Path], None]) -> None:
+    chance = random.Random(5)
+    asked = {f"q{i}": a_query(chance) for i in range(20)}
+    parts = [[a_row(chance, 40 * part + i) for i in range(40)] for part in range(6)]
+    settings = {"batch_rows": 50, "segment_parts": 1000}
+    with SparklessDatabase(tmp_path / "river", settings=settings) as db:
+        db.sql(STREAM)
+        for part in parts[:2]:
+            db.append("s", part)
+        db.create_queries(dict(list(asked.items())[:12]))
+        db.catch_up()
+        db.create_queries(dict(list(asked.items())[12:]))
+        for part in parts[2:4]:
+            db.append("s", part)
+            db.catch_up()
+    harm(tmp_path / "river")
+    with SparklessDatabase(tmp_path / "river", settings=settings) as db:
+        for part in parts[4:]:
+            db.append("s", part)
+            db.catch_up()
+        answers = {name: told(db, name) for name in asked}
+    assert answers == alone(tmp_path / "alone", asked, parts)
 
 
 def test_a_host_that_was_half_made_is_made_anew(db: SparklessDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
