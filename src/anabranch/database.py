@@ -28,7 +28,7 @@ from anabranch.engine.protocol import Engine
 from anabranch.errors import CatalogError, DataError, QueryError, StreamError
 from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.offset import End
-from anabranch.log.slices import HOST
+from anabranch.log.slices import HOST, slices_of
 from anabranch.log.stream import INFO, StreamInfo, rejects_storage
 from anabranch.objects import OBJECTS, dependences, sayings
 from anabranch.operators.base import Operator
@@ -204,6 +204,21 @@ class Database:
             if self._going_on.is_closed:
                 return
             yield from (b for b in table.to_batches() if b.num_rows)
+
+    def follow_host(self, host: str = "host", start: int | None = None) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The answers of all members of a host as they come, each with the name of its query; one look serves all.
+
+        `start`: a row of the host's own log to begin with (0: the first); None: from now on.
+        """
+        reader = self.reader(host)
+        at = reader.end().row if start is None else start
+        for table in reader.tail(at, follow=True):
+            if self._going_on.is_closed:
+                return
+            for number, rows in slices_of(table):
+                entry = self.catalog.hosted.roster(host).entries.get(number)
+                if entry is not None:
+                    yield from ((entry.name, batch) for batch in rows.to_batches() if batch.num_rows)
 
     def streams(self) -> list[StreamInfo]:
         """The streams of the database, those that queries fill among them."""

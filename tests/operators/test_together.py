@@ -8,10 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyarrow import ipc
 
 from anabranch.expressions.atoms import atoms_of
-from anabranch.log.slices import index_of
+from anabranch.log.slices import slices_of
 from anabranch.operators.base import Operator
 from anabranch.operators.together import changes, roster
 from anabranch.operators.together.together import Together
@@ -45,12 +44,8 @@ def host_of(members: dict[str, Operator]) -> OperatorHarness:
 def answers_of(host: OperatorHarness, members: dict[str, Operator]) -> dict[str, pa.Table]:
     """What each member has answered, in the order of the log."""
     found: dict[int, list[pa.Table]] = defaultdict(list)
-    answers = host.answers()
-    for index, payload in zip(answers.column("index"), answers.column("payload"), strict=True):
-        table, place = ipc.open_stream(payload.as_buffer()).read_all(), 0
-        for member, _, count in index_of(index.as_buffer()):
-            found[int(member)].append(table.slice(place, count))
-            place += count
+    for member, table in slices_of(host.answers()):
+        found[member].append(table)
     return {name: pa.concat_tables(found[place]) for place, name in enumerate(members) if place in found}
 
 

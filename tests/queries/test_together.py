@@ -197,6 +197,18 @@ def test_numbers_have_no_gaps_and_streams_of_members_are_streams(db: SparklessDa
     assert [info.name for info in db.streams() if info.name in ("threes", "all")] == ["all", "threes"]
 
 
+def test_all_members_are_followed_by_one_reader(db: SparklessDatabase) -> None:
+    db.create_queries({f"k{i}": f"SELECT k, x FROM s WHERE k = {i}" for i in range(10)})
+    fill(db, 0, 100)
+    db.catch_up()
+    followed = db.follow_host(start=0)
+    seen: dict[str, list[float]] = {}
+    while sum(map(len, seen.values())) < 100:
+        name, batch = next(followed)
+        seen.setdefault(name, []).extend(batch.column("x").to_pylist())
+    assert seen == {f"k{i}": [float(n) for n in range(i, 100, 10)] for i in range(10)}
+
+
 def test_they_are_shown_by_name_with_their_host(db: SparklessDatabase) -> None:
     db.create_queries({f"Rule{i}": f"SELECT k FROM s WHERE k = {i}" for i in range(12)})
     db.sql("CREATE CONTINUOUS QUERY more ON HOST host AS SELECT x FROM s WHERE k > 5")

@@ -53,6 +53,15 @@ def index_of(data: bytes) -> Index:
     return np.frombuffer(data, np.int64).reshape(-1, 3)
 
 
+def slices_of(log: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """Rows of a log of many, taken apart: members by number, with their rows."""
+    for index, payload in zip(log.column("index"), log.column("payload"), strict=True):
+        rows, place = ipc.open_stream(payload.as_buffer()).read_all(), 0
+        for member, _, count in index_of(index.as_buffer()).tolist():
+            yield member, rows.slice(place, count)
+            place += count
+
+
 class Slice(NamedTuple):
     """Rows of one member in one row of the log."""
 
