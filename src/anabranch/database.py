@@ -53,14 +53,6 @@ from anabranch.sql.tree import Select
 if TYPE_CHECKING:
     from anabranch.connectors.base import Reader
 
-_LOOK_SECONDS = 2.0
-"""How often a process looks for queries that nobody runs any more."""
-_HERE = max(os.cpu_count() or 1, 1)
-"""Threads that read archives in this process."""
-_EVERY = 1.0
-"""Seconds after which what goes on by itself is looked at again, if nothing asks for it."""
-_TOGETHER = 0.02
-
 
 class Database:
     """An embedded database; open one with `anabranch.open`."""

@@ -380,6 +380,21 @@ def test_a_host_that_was_half_made_is_made_anew(db: SparklessDatabase, monkeypat
     assert db.get_query("b").table().num_rows == 10
 
 
+def test_families_of_two_hosts_do_not_mix(db: SparklessDatabase) -> None:
+    window = "WINDOW = INTERVAL 1 MINUTE"
+    for host, first in (("low", 0), ("high", 4)):
+        asked = {
+            f"{host}{i}": f"SELECT count(*) AS n, min(k) AS k FROM s WHERE k = {first + i % 4} {window}"
+            for i in range(8)
+        }
+        db.create_queries(asked, host=host)
+    fill(db, 0, 300)
+    db.catch_up()
+    for host, first in (("low", 0), ("high", 4)):
+        for i in range(8):
+            assert set(db.get_query(f"{host}{i}").table().column("k").to_pylist()) == {first + i % 4}
+
+
 def test_the_last_to_go_takes_its_host_along(db: SparklessDatabase) -> None:
     for _ in range(3):
         db.create_queries({"a": "SELECT k FROM s", "b": "SELECT k FROM s"})

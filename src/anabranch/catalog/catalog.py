@@ -187,13 +187,8 @@ class Catalog:
             self._create_stream(info)
 
     def _create_stream(self, info: StreamInfo) -> None:
+        self._refuse_if_taken(info.name)
         storage = self.stream_storage(info.name)
-        if self._has_stream(info.name) and not self._was_a_member(storage, info.name):
-            raise CatalogError(
-                "NAME_EXISTS",
-                f'"{info.name}" exists already',
-                hint="choose another name, write IF NOT EXISTS, or DROP it first",
-            )
         storage.delete_all()
         connector = connector_of(info)
         info.create(storage, logged=connector.logged, private=connector.is_private(info))
@@ -206,12 +201,16 @@ class Catalog:
         """Members of a host, all or none: `append` writes them to its list."""
         with self.lock():
             for info in infos:
-                storage = self.stream_storage(info.name)
-                if self._has_stream(info.name) and not self._was_a_member(storage, info.name):
-                    raise CatalogError(
-                        "NAME_EXISTS", f'"{info.name}" exists already', hint="choose another name, or DROP it first"
-                    )
+                self._refuse_if_taken(info.name)
             append()
+
+    def _refuse_if_taken(self, name: str) -> None:
+        if self._has_stream(name) and not self._was_a_member(self.stream_storage(name), name):
+            raise CatalogError(
+                "NAME_EXISTS",
+                f'"{name}" exists already',
+                hint="choose another name, write IF NOT EXISTS, or DROP it first",
+            )
 
     def add_column(self, name: str, column: str, sql: str) -> StreamInfo:
         """Give a stream one more column; rows that are there have NULL in it. Only for who may write the stream."""
@@ -261,9 +260,8 @@ class Catalog:
 
     def queries(self) -> list[QueryInfo]:
         """All of them; one whose declaration cannot be read has no SQL (`QueryInfo.is_damaged`)."""
-        infos = [self._query(directory) for directory in self.root.child("queries").directories()]
-        infos += [member.info for member in self.hosted.all()]
-        return sorted((info for info in infos if info is not None), key=lambda info: info.name.lower())
+        infos = [*self.queries_alone(), *(member.info for member in self.hosted.all())]
+        return sorted(infos, key=lambda info: info.name.lower())
 
     def queries_alone(self) -> list[QueryInfo]:
         """Those that are run by themselves: hosts among them, and not their members."""

@@ -109,7 +109,7 @@ def run_family(family: Family, start: dict[str, Offset], end: dict[str, Offset],
         return
     rows = operator.gather(pa.Table.from_batches(batches), inputs.work)
     rows = rows.select(operator.schema(inputs).names).combine_chunks()
-    index, coding = _index(tuple(entry.number for entry, _ in family.members), _Known(family))
+    index, coding = _index(tuple(atom for _, atom in family.members))
     matches = index.match([coding.codes(rows.column(_KEY))], rows.num_rows)
     if len(matches.row):
         places, counts = np.unique(matches.question, return_counts=True)
@@ -117,23 +117,9 @@ def run_family(family: Family, start: dict[str, Offset], end: dict[str, Offset],
         yield sliced(rows.drop_columns([_KEY]).take(pa.array(matches.row)), numbers, counts)
 
 
-class _Known:
-    """A family whose members are known by their numbers: it does not take part in the key of a cache."""
-
-    def __init__(self, family: Family) -> None:
-        self.family = family
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Known)
-
-    def __hash__(self) -> int:
-        return 0
-
-
 @functools.lru_cache(maxsize=256)
-def _index(numbers: tuple[int, ...], known: _Known) -> tuple[QuestionIndex, Coding]:
-    """Who wants which keys, made ready once per process."""
-    atoms = [atom for _, atom in known.family.members]
+def _index(atoms: tuple[Atom, ...]) -> tuple[QuestionIndex, Coding]:
+    """Which of some atoms want which keys, made ready once per process."""
     coding: Coding = Texts(atoms) if isinstance(atoms[0].ranges[0][0], str) else Numbers(atoms)
     spans = np.array([coding.spans(atom)[0] for atom in atoms], np.int64).reshape(-1, 2)
     of = np.arange(len(atoms))

@@ -50,8 +50,6 @@ class Entry:
     """The version from which on it is no member any more."""
     why: str = ""
     """Why it failed, if it did: a message."""
-    gone: bool = False
-    """Whether it was dropped; else it has failed, and is still known."""
 
     @functools.cached_property
     def data(self) -> dict[str, Any]:
@@ -110,10 +108,8 @@ class Roster:
             entry.until = number + 1
         if row["change"] == FAILED:
             entry.why = row["body"]
-        else:
-            entry.gone = True
-            if self.by_name.get(entry.name.lower()) is entry:
-                del self.by_name[entry.name.lower()]
+        elif self.by_name.get(entry.name.lower()) is entry:
+            del self.by_name[entry.name.lower()]
 
     def members(self, version: int, low: int = 0, high: int | None = None) -> list[Entry]:
         """The members as of a version, of those that were added by the rows low ≤ n < high."""

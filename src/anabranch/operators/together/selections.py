@@ -24,7 +24,6 @@ from anabranch.operators.together.coding import Coding, Numbers, Spans, Texts, T
 from anabranch.operators.together.roster import Entry
 
 _ROWS_PER_READ = 1 << 17
-_NOTHING = np.zeros(0, np.int64)
 
 Slices = tuple[bytes, bytes]
 """`index` and `payload`, as they go to the log (`log.slices`)."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -135,8 +135,9 @@ class Together(Operator):
             part, of = task.detail["part"], task.detail["of"]
             cuts = [low + (high - low) * place // of for place in (part, part + 1)]
             if cuts[0] < cuts[1]:
-                together = _selections(tuple(entry.number for entry in entries), _Same(entries), reader.schema,
-                                       inputs.readers[self.listing].identity)  # fmt: skip
+                numbers = tuple(entry.number for entry in entries)
+                asked = _Asked(inputs.readers[self.listing].identity, numbers, entries)
+                together = _selections(asked, reader.schema)
                 failures.update(together.failures)
                 yield from together.run(reader, cuts[0], cuts[1], inputs.work)
 
@@ -257,20 +258,16 @@ def _batches(slices: Iterator[Slices]) -> Iterator[pa.RecordBatch]:
              pa.array([payload], pa.binary())], schema=SCHEMA.arrow)  # fmt: skip
 
 
-class _Same:
-    """Entries that are known by their numbers: they do not take part in the key of a cache."""
+@dataclass(frozen=True)
+class _Asked:
+    """Members of a list, known by their numbers in it."""
 
-    def __init__(self, entries: list[Entry]) -> None:
-        self.entries = entries
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same)
-
-    def __hash__(self) -> int:
-        return 0
+    listing: str
+    numbers: tuple[int, ...]
+    entries: list[Entry] = field(compare=False)
 
 
 @functools.lru_cache(maxsize=16)
-def _selections(numbers: tuple[int, ...], same: _Same, source: pa.Schema, listing: str) -> Selections:
-    """The selections of some members of a list, made ready once per process."""
-    return Selections(same.entries, source)
+def _selections(asked: _Asked, source: pa.Schema) -> Selections:
+    """The selections of some members, made ready once per process."""
+    return Selections(asked.entries, source)
