@@ -197,7 +197,7 @@ class Catalog:
         """Whether a declaration is that of a member's answers, which is no member any more."""
         return self.hosted.find(name) is None and not has_rows(storage) and HOST in StreamInfo.load(storage).options
 
-    def add_members(self, host: str, infos: list[QueryInfo], append: Callable[[], None]) -> None:
+    def add_members(self, infos: list[QueryInfo], append: Callable[[], None]) -> None:
         """Members of a host, all or none: `append` writes them to its list."""
         with self.lock():
             for info in infos:

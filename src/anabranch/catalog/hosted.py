@@ -76,7 +76,7 @@ class HostedQueries:
     def _reader(self, host: str) -> StreamReader:
         storage = self._catalog.stream_storage(list_name(host))
         known = self._readers.get(host.lower())
-        if known is None or known._was_dropped():
+        if known is None or known.was_dropped():
             known = self._readers[host.lower()] = StreamReader(storage)
         return known
 

@@ -6,18 +6,18 @@ import bisect
 import threading
 import time as _time
 from collections import OrderedDict
-from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
 from anabranch.errors import StreamError
 from anabranch.log import lost
+from anabranch.log.followed import Followed
 from anabranch.log.offset import MIN_TIME, End
 from anabranch.log.reached import reached
 from anabranch.log.segment import Segment, chain, open_segment, read_notes
 from anabranch.log.storage import Storage
-from anabranch.log.stream import INFO, StreamInfo
+from anabranch.log.stream import StreamInfo
 from anabranch.log.writer import WATERMARK
 
 SETTLED_NS = 50_000_000
@@ -36,14 +36,12 @@ class _NotThere(Exception):
         self.rows = rows
 
 
-class StreamReader:
+class StreamReader(Followed):
     """A view of a stream that follows it as it grows. Several threads may read with it."""
 
     def __init__(self, storage: Storage) -> None:
-        self.info = StreamInfo.load(storage)
-        self._storage = storage
+        super().__init__(storage, StreamInfo.load(storage))
         self._segments = storage.child("segments")
-        self._made = storage.made(INFO)
         self._chain: list[Segment] = []
         self._first = 0
         self._end = 0
@@ -52,14 +50,6 @@ class StreamReader:
         self._open: OrderedDict[Segment, pa.Table] = OrderedDict()
         self._mutex = threading.Lock()
         self.bytes_read = 0
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.info.schema.arrow
-
-    @property
-    def time_column(self) -> str:
-        return self.info.schema.time
 
     @property
     def skew_us(self) -> int:
@@ -140,25 +130,6 @@ class StreamReader:
     def first_logged_row(self) -> int:
         """The number of the oldest row that is not only in an archive."""
         return self.first_row()
-
-    def wait(self, after: End, timeout: float) -> End:
-        """The end of the stream once it is beyond `after`, or as it is when time is up."""
-        deadline = _time.monotonic() + timeout
-        while True:
-            end = self.end()
-            left = deadline - _time.monotonic()
-            if end != after or left <= 0:
-                return end
-            _time.sleep(min(0.004, left))
-
-    def offset_at(self, row: int, limit: End) -> End:
-        """The offset of a row number at or before `limit`."""
-        if row >= limit.row:
-            return limit
-        if row <= self.first_row():
-            return End(max(row, 0))
-        times = self.read(row - 1, row, [self.time_column]).column(0)
-        return End(row, times[0].value)
 
     # -- rows --------------------------------------------------------------------------------
 
@@ -277,37 +248,6 @@ class StreamReader:
         times = pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
         place = int(np.searchsorted(times.view(pa.int64()).to_numpy(), time, side="left"))
         return min(segment.first + place, end)
-
-    def tail(self, since: int, *, follow: bool = False, poll: float = 0.2) -> Iterator[pa.Table]:
-        """Rows from number `since` on; with `follow`, goes on as the stream grows.
-
-        Rows that retention has taken are an error, and so is a stream that was dropped meanwhile.
-        """
-        at = since
-        while True:
-            end = self.end().row
-            if self._was_dropped():
-                raise StreamError("STREAM_NOT_FOUND", f'stream "{self.info.name}" was dropped')
-            if end > at:
-                yield self.read(at, end)
-                at = end
-            elif not follow:
-                return
-            else:
-                self.wait(self.end(), poll)
-                if self.end().row == at:
-                    yield self.schema.empty_table()
-
-    def _was_dropped(self) -> bool:
-        """Whether there is none any more, or another of the same name; one that got a column is the same."""
-        made = self._storage.made(INFO)
-        if made == self._made:
-            return False
-        declared = self._storage.read_json(INFO)
-        if declared is None or not self.info.id or declared.get("id") != self.info.id:
-            return True
-        self._made = made
-        return False
 
     def size(self) -> int:
         """Bytes on disk."""

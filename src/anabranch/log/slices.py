@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import bisect
 import threading
-import time as _time
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -21,6 +20,7 @@ from pyarrow import ipc
 
 from anabranch.errors import StreamError
 from anabranch.log import lost
+from anabranch.log.followed import Followed
 from anabranch.log.offset import MIN_TIME, End
 from anabranch.log.reader import StreamReader
 from anabranch.log.storage import Storage
@@ -77,28 +77,19 @@ class Slice(NamedTuple):
         return self.first + self.rows
 
 
-class SliceReader:
+class SliceReader(Followed):
     """A member's part of a log of many, read like any stream (`log.reader.StreamReader`)."""
 
     has_archives = False
 
     def __init__(self, storage: Storage, info: StreamInfo) -> None:
-        self.info = info
-        self._storage = storage
+        super().__init__(storage, info)
         self._log = StreamReader(storage.beside(info.options[HOST]))
         self._member = int(info.options[MEMBER])
         self._scanned = int(info.options.get(SINCE, 0))
         self._slices: list[Slice] = []
-        self._time = MIN_TIME
+        self._newest: tuple[int, int] = (0, MIN_TIME)
         self._mutex = threading.RLock()
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.info.schema.arrow
-
-    @property
-    def time_column(self) -> str:
-        return self.info.schema.time
 
     @property
     def skew_us(self) -> int:
@@ -145,10 +136,9 @@ class SliceReader:
             if not self._slices:
                 return End(0)
             last = self._slices[-1]
-            if last.end != getattr(self, "_timed", None):
-                self._time = int(self._rows(last).column(self.time_column)[-1].value)
-                self._timed = last.end
-            return End(last.end, self._time)
+            if last.end != self._newest[0]:
+                self._newest = (last.end, int(self._rows(last).column(self.time_column)[-1].value))
+            return End(*self._newest)
 
     def arrived(self) -> int | None:
         return None
@@ -165,22 +155,6 @@ class SliceReader:
         self.refresh()
         pairs = zip(self._slices, self._slices[1:], strict=False)
         return [lost.Loss(a.end, b.first) for a, b in pairs if b.first > a.end]
-
-    def wait(self, after: End, timeout: float) -> End:
-        deadline = _time.monotonic() + timeout
-        while True:
-            end = self.end()
-            left = deadline - _time.monotonic()
-            if end != after or left <= 0:
-                return end
-            _time.sleep(min(0.004, left))
-
-    def offset_at(self, row: int, limit: End) -> End:
-        if row >= limit.row:
-            return limit
-        if row <= self.first_row():
-            return End(max(row, 0))
-        return End(row, self.read(row - 1, row, [self.time_column]).column(0)[0].value)
 
     # -- rows ----------------------------------------------------------------------------------------
 
@@ -229,22 +203,10 @@ class SliceReader:
         place = int(np.searchsorted(array.view(pa.int64()).to_numpy(), time))
         return min(slices[at].first + place, end)
 
-    def tail(self, since: int, *, follow: bool = False, poll: float = 0.2) -> Iterator[pa.Table]:
-        """Rows from number `since` on; with `follow`, goes on as they come."""
-        at = since
-        while True:
-            end = self.end().row
-            if end > at:
-                yield self.read(at, end)
-                at = end
-            elif not follow:
-                return
-            else:
-                self.wait(self.end(), poll)
-                if self.end().row == at:
-                    yield self.schema.empty_table()
-
     def size(self) -> int:
-        """About how many bytes of the log are its rows."""
+        """About how many bytes of the log are its rows: as many for each as for the newest."""
         self.refresh()
-        return sum(self._rows(part).nbytes for part in self._slices[-100:])
+        if not self._slices:
+            return 0
+        newest = self._slices[-1]
+        return int(sum(part.rows for part in self._slices) * self._rows(newest).nbytes // newest.rows)

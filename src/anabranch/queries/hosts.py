@@ -134,7 +134,7 @@ class Hosts:
         """Have queries be members, from the next micro-batch on."""
         since = self._catalog.open_stream(host).end().row
         rows = [(ADDED, None, member.info.name, self._body(member, since)) for member in added]
-        self._catalog.add_members(host, [member.info for member in added], lambda: self._write(host, rows))
+        self._catalog.add_members([member.info for member in added], lambda: self._write(host, rows))
 
     def _body(self, member: Added, since: int) -> str:
         operator = member.plan.operator
