@@ -243,6 +243,12 @@ def test_wrong_ones_are_told_all_at_once_and_none_is_made(db: SparklessDatabase)
         db.sql("CREATE STREAM q0 (a INT)")
 
 
+def test_answers_of_a_member_cannot_be_archived(db: SparklessDatabase) -> None:
+    db.create_queries({"a": "SELECT k FROM s"})
+    with pytest.raises(CatalogError, match="in the log of a host"):
+        db.sql("CREATE ARCHIVE ON a USING plain")
+
+
 def test_what_must_stand_alone_says_why(db: SparklessDatabase) -> None:
     db.sql("CREATE STREAM other (k INT, at TIMESTAMP) TIMESTAMP BY at")
     with pytest.raises(CatalogError, match="Spark SQL computes the rest"):

@@ -27,6 +27,7 @@ from anabranch.clock import Clock
 from anabranch.connectors import connector_of
 from anabranch.errors import AnabranchError, CatalogError, DataError, StreamError, did_you_mean
 from anabranch.log import retention
+from anabranch.log.slices import HOST
 from anabranch.queries.archiver import Archiver, RunJobs
 from anabranch.settings import Settings
 
@@ -127,6 +128,12 @@ class Archives:
                 "ARCHIVE_NOT_POSSIBLE",
                 f'the rows of "{about.name}" are on {connector.place}',
                 hint="make a stream of them with CREATE STREAM … AS SELECT … and archive that",
+            )
+        if HOST in about.options:
+            raise CatalogError(
+                "ARCHIVE_NOT_POSSIBLE",
+                f'the rows of "{about.name}" are in the log of a host, with those of other queries',
+                hint="create the query without ON HOST, and archive its answers",
             )
         columns = {column.lower(): column for column in about.schema.names}
         for column in (*([by] if by else []), *group_by):

@@ -163,7 +163,11 @@ class Hosts:
     def refuse_if_used(self, host: str) -> None:
         members = len(self._catalog.hosted.roster(host).by_name)
         if members:
-            raise CatalogError("HOST_IS_USED", f'host "{host}" runs {members} queries', hint="DROP QUERY them first")
+            raise CatalogError(
+                "HOST_IS_USED",
+                f'host "{host}" runs {members} {"query" if members == 1 else "queries"}',
+                hint="DROP QUERY them first",
+            )
 
     def _write(self, host: str, rows: Sequence[tuple[str, int | None, str, str]]) -> None:
         """Rows of the list, for a moment by this process: any may make and drop members."""
