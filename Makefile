@@ -1,6 +1,6 @@
 # One working copy, one virtual environment. `make` alone lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick test test-all pythons lint types fmt chaos bench clean
+.PHONY: help setup prepared demo quick test test-all pythons lint types fmt chaos bench clean
 
 BIN := .venv/bin
 ROUNDS ?= 50
@@ -19,21 +19,27 @@ setup: .venv/.ready ## install everything into .venv (the other targets do it wh
 .venv/.ready: requirements.lock pyproject.toml scripts/setup.sh
 	@scripts/setup.sh
 
+# Most of a test with a Spark of its own is Spark's start.
+prepared: setup
+	@$(BIN)/anabranch prepare >/dev/null
+
 demo: setup ## watch a simulated network; SECONDS=20 ends by itself
 	@$(BIN)/anabranch demo $(DEMO_SECONDS)
 
 # A third of the time of tests without Spark is fsync: where there is room in memory, they write there.
 ROOM := $(shell df --output=avail -BG /dev/shm 2>/dev/null | awk 'NR == 2 && int($$1) >= 8 { print "TMPDIR=/dev/shm" }')
+# Java that is to live for seconds is not worth its better compiler, nor collectors with threads of their own.
+JAVA := SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # One process runs all tests that share a Spark session, the others meanwhile the rest.
-PYTEST := $(ROOM) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations=20
+PYTEST := $(ROOM) $(JAVA) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations=20
 
 quick: setup ## run the tests that need no Spark and are over soon
 	@ANABRANCH_TESTS=quick $(PYTEST) -q -m "not spark and not chaos and not slow" $(ARGS)
 
-test: setup ## run the tests, of the long tails a part; ARGS="-k log" runs some
+test: prepared ## run the tests, of the long tails a part; ARGS="-k log" runs some
 	@$(PYTEST) $(ARGS)
 
-test-all: setup ## run every case of every test, with fresh seeds
+test-all: prepared ## run every case of every test, with fresh seeds
 	@ANABRANCH_TESTS=all $(PYTEST) $(ARGS)
 
 pythons: ## run the quick tests with each other version of Python that is here

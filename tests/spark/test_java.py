@@ -159,7 +159,7 @@ def test_launcher_leaves_the_arguments_of_the_program_alone(tmp_path: Path, whee
     find_java(environment(tmp_path))
     script = wheel / "bin" / "java"
     script.write_text("\n".join(line for line in script.read_text().splitlines() if not line.startswith("case")))
-    launcher = next((tmp_path / "cache").glob("anabranch/java/*/bin/java"))
+    launcher = next((tmp_path / "cache").glob("anabranch/scripts/*/bin/java"))
     (wheel / "arguments").unlink()
     arguments = ["-cp", "x", "Submit", "--driver-java-options", f"--add-modules={VECTOR_MODULE}"]
     subprocess.run([str(launcher), *arguments], env={"PATH": SYSTEM_PATH}, check=True, capture_output=True)

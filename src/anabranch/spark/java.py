@@ -11,14 +11,11 @@ short script that drops the request and becomes the real one. Spark then does wi
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import re
 import shlex
-import stat
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
@@ -27,6 +24,7 @@ from pathlib import Path
 from shutil import which
 
 from anabranch.errors import SetupError
+from anabranch.spark.scripts import NotKept, keep
 
 START_TIMEOUT = 60.0
 """Seconds a Java may take to say its version; a cold one on a busy machine takes a few."""
@@ -203,45 +201,8 @@ def _property(said: str, name: str) -> str:
 
 
 def _launcher_home(java: Path, env: Mapping[str, str]) -> Path:
-    """A home whose `bin/java` is the launcher of `java`.
-
-    Its name is made from its content, and the file appears whole or not at all, so any number of
-    processes may do this at the same time.
-    """
-    text = _LAUNCHER.replace("@JAVA@", shlex.quote(str(java)))
-    home = _cache_directory(env) / hashlib.sha256(text.encode()).hexdigest()[:16]
-    launcher = home / "bin" / "java"
+    """A home whose `bin/java` is the launcher of `java`."""
     try:
-        if launcher.is_file() and os.access(launcher, os.X_OK) and launcher.read_text() == text:
-            return home
-        launcher.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=launcher.parent, prefix=".java-")
-        temporary = Path(name)
-        try:
-            with os.fdopen(handle, "w") as file:
-                file.write(text)
-            temporary.chmod(0o755)
-            temporary.replace(launcher)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as problem:
-        raise _Unusable(f"needs a launcher that could not be written to {launcher} ({problem.strerror})") from None
-    return home
-
-
-def _cache_directory(env: Mapping[str, str]) -> Path:
-    """The user's cache, or where there is none to write to, a directory of this user's among temporary files."""
-    user_cache = env.get("XDG_CACHE_HOME") or (str(Path(env["HOME"], ".cache")) if env.get("HOME") else None)
-    places = [Path(user_cache, "anabranch")] if user_cache else []
-    places.append(Path(tempfile.gettempdir(), f"anabranch-{os.getuid()}"))
-    for place in places:
-        try:
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            status = place.lstat()
-        except OSError:
-            continue
-        # What others could change must not be run: it has to be ours alone to write to.
-        ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
-        if ours and os.access(place, os.W_OK):
-            return place / "java"
-    raise _Unusable("needs a launcher, and there is no directory to keep it in: set XDG_CACHE_HOME to one")
+        return keep(_LAUNCHER.replace("@JAVA@", shlex.quote(str(java))), "bin/java", env).parent.parent
+    except NotKept as reason:
+        raise _Unusable(f"needs a launcher that {reason}") from None

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,9 +18,11 @@ from pyspark.sql.datasource import DataSource
 
 from anabranch.errors import QueryError, SetupError
 from anabranch.settings import Settings
+from anabranch.spark.classes import ready_classes
 from anabranch.spark.gateway import forget, launch
 from anabranch.spark.java import prepare_environment
 from anabranch.spark.life import Life
+from anabranch.spark.python import worker_python
 from anabranch.spark.source import AnabranchSource
 from anabranch.spark.within import within
 
@@ -36,9 +37,10 @@ STARTED_WITH: dict[str, str] = {
     "spark.sql.artifact.isolation.enabled": "false",
     "spark.scheduler.mode": "FAIR",
     "spark.scheduler.allocation.file": Path(__file__).with_name("pools.xml").as_uri(),
-    # One thread out of memory may leave a JVM that neither works nor ends; ended, it is started again.
-    "spark.driver.defaultJavaOptions": "-XX:+ExitOnOutOfMemoryError",
 }
+
+# One thread out of memory may leave a JVM that neither works nor ends; ended, it is started again.
+JAVA_OPTIONS = "-XX:+ExitOnOutOfMemoryError"
 
 # A Spark inside this machine talks to nobody else: whoever reaches the driver's port could have it run anything.
 # The secret is drawn by Spark anew each time it starts. A cluster must be reachable: docs/security.md says what to set.
@@ -266,11 +268,14 @@ def _start(settings: Settings, log_path: str | None) -> Life:
     master = settings["master"]
     if master.startswith("local[") and "," not in master:
         master = master[:-1] + ",4]"  # a task whose worker dies is tried again, as on a cluster
+    if is_embedded(master):
+        os.environ["PYSPARK_PYTHON"] = worker_python(os.environ)
     wanted = {
         "spark.master": master,
         "spark.app.name": "anabranch",
         "spark.driver.memory": settings["driver_memory"],
-        "spark.pyspark.python": sys.executable,
+        "spark.pyspark.python": os.environ["PYSPARK_PYTHON"],
+        "spark.driver.defaultJavaOptions": " ".join([JAVA_OPTIONS, *ready_classes(java)]),
         **STARTED_WITH,
         **(CLOSED if is_embedded(master) else {}),
         **RUNS_WITH,

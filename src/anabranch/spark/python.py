@@ -1,0 +1,32 @@
+"""Which Python the workers of an embedded Spark run on: this one, without what Spark puts in its way.
+
+Spark puts archives of PySpark's sources and one of its jars at the head of the path of every Python it
+starts. Each of the half dozen processes behind a standing query would compile PySpark from them and look for every
+module of Python's there first, half a second each. Here PySpark is installed beside us: a short
+script gives the workers the path that this process had and becomes the interpreter.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import MutableMapping
+
+from anabranch.spark.scripts import NotKept, keep
+
+PATH_VARIABLE = "ANABRANCH_PYTHONPATH"
+
+_SCRIPT = f"""#!/bin/sh
+# Written by Anabranch. Python with the path its user gave it, not the one that Spark makes of it.
+PYTHONPATH=${{{PATH_VARIABLE}-}} exec @PYTHON@ "$@"
+"""
+
+
+def worker_python(env: MutableMapping[str, str]) -> str:
+    """The program that becomes a worker; sets in `env` what it reads. Without a place for a script it is Python."""
+    try:
+        script = keep(_SCRIPT.replace("@PYTHON@", shlex.quote(sys.executable)), "bin/python", env)
+    except NotKept:
+        return sys.executable
+    env[PATH_VARIABLE] = env.get("PYTHONPATH", "")
+    return str(script)
