@@ -21,7 +21,7 @@ setup: .venv/.ready ## install everything into .venv (the other targets do it wh
 
 # Most of a test with a Spark of its own is Spark's start.
 prepared: setup
-	@$(BIN)/anabranch prepare >/dev/null
+	@$(BIN)/anabranch prepare >/dev/null || true
 
 demo: setup ## watch a simulated network; SECONDS=20 ends by itself
 	@$(BIN)/anabranch demo $(DEMO_SECONDS)

@@ -7,7 +7,6 @@ latter. Java looks whether the file fits and is whole, and does without it other
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
 import sys
 import tempfile
@@ -67,29 +66,31 @@ def make_ready(java: JavaHome, classes: Path, class_path: str) -> Path:
         FOLDER.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=FOLDER, prefix=".new-") as folder:
             made = Path(folder, "classes.jsa")
-            options = ["-Xshare:dump", f"-XX:SharedClassListFile={classes}", f"-XX:SharedArchiveFile={made}"]
-            done = subprocess.run(
-                [str(java.java), *options, "-cp", class_path],
-                env={**os.environ, "JAVA_HOME": str(java.path)},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                check=False,
-            )
-            if done.returncode != 0 or not made.is_file():
-                said = done.stdout.decode(errors="replace").strip().splitlines()
-                raise SetupError(
-                    "CLASSES_NOT_READY",
-                    f"Java {java.version} could not write Spark's classes to a file",
-                    detail=said[-1] if said else f"it ended with code {done.returncode}",
-                    hint="nothing needs the file: Spark starts without it, a few seconds later",
-                )
+            shared = f"-XX:SharedArchiveFile={made}"
+            _run(java, ["-Xshare:dump", f"-XX:SharedClassListFile={classes}", shared, "-cp", class_path])
+            # Java 21 takes no file where a jar is twice in the class path, as one of Spark's is.
+            _run(java, ["-Xshare:on", shared, "-cp", class_path, "-version"])
             for old in FOLDER.glob(f"{_name_of(java)}-*.jsa"):
                 old.unlink(missing_ok=True)
             return made.replace(FOLDER / f"{_name_of(java)}-{made.stat().st_size}.jsa")
     except OSError as problem:
-        raise SetupError(
-            "CLASSES_NOT_READY",
-            f"{FOLDER} cannot be written to ({problem.strerror})",
-            hint="nothing needs the file: Spark starts without it, a few seconds later",
-        ) from problem
+        raise _not_ready(f"{FOLDER} cannot be written to ({problem.strerror})") from problem
+
+
+def _run(java: JavaHome, arguments: list[str]) -> None:
+    done = subprocess.run(
+        [str(java.java), *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    if done.returncode != 0:
+        said = [line for line in done.stdout.decode(errors="replace").splitlines() if "error" in line.lower()]
+        detail = said[0].rpartition("]")[2].strip() if said else f"it ended with code {done.returncode}"
+        raise _not_ready(f"Java {java.version} does not take Spark's classes from a file", detail)
+
+
+def _not_ready(message: str, detail: str | None = None) -> SetupError:
+    hint = "nothing needs the file: Spark starts without it, a few seconds later"
+    return SetupError("CLASSES_NOT_READY", message, detail=detail, hint=hint)
