@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.kernels import questions
-from anabranch.kernels.questions import NULL, Intervals, QuestionIndex, code_keys, span
+from anabranch.kernels.questions import NOTHING, NULL, Intervals, QuestionIndex, code_keys, span
 from tests.sampling import examples
 
 Question = dict[int, list[tuple[int, int]]]
@@ -34,8 +34,10 @@ def asked_about(draw: st.DrawFn, columns: int = 3, most: int = 12) -> Question:
     found: Question = {}
     for column in draw(st.sets(st.integers(0, columns - 1))):
         ends = sorted(draw(st.sets(st.integers(NULL, most), min_size=1, max_size=6)))
-        kind = draw(st.sampled_from(["points", "range", "ranges"]))
-        if kind == "points":
+        kind = draw(st.sampled_from(["points", "range", "ranges", "nothing"]))
+        if kind == "nothing":
+            found[column] = [(NOTHING, NOTHING)]
+        elif kind == "points":
             found[column] = [(end, end) for end in ends]
         elif kind == "range":
             found[column] = [(ends[0], ends[-1])]
@@ -64,6 +66,12 @@ def test_together_they_want_what_each_wants(
     assert list(zip(matches.question.tolist(), matches.row.tolist(), strict=True)) == one_by_one(asked, codes)
     assert matches.question.tolist() == again.question.tolist()
     assert matches.row.tolist() == again.row.tolist()
+
+
+def test_what_nothing_can_be_takes_nothing_from_the_question_before() -> None:
+    asked: list[Question] = [{0: [(0, 0)], 1: [(0, 0), (2, 9)]}, {0: [(0, 0)], 1: [(NOTHING, NOTHING)]}]
+    index = QuestionIndex(2, intervals_of(asked), [np.array([1, 0]), np.array([0, 9])])
+    assert index.match([np.array([0]), np.array([9])]).question.tolist() == [0]
 
 
 KEYS = st.integers(-5, 5)

@@ -138,7 +138,8 @@ def test_members_that_come_and_go_answer_what_each_does_alone(
     names = itertools.count()
     settings = {"batch_rows": 37, "segment_bytes": 4000}
     path = tmp_path / "river"
-    for _ in range(4):  # each time another process
+    stopped: set[str] = set()
+    for process in range(4):
         with SparklessDatabase(path, settings=settings, unkindness=UNKIND[how]) as db:
             if not parts:
                 db.sql(STREAM)
@@ -159,9 +160,22 @@ def test_members_that_come_and_go_answer_what_each_does_alone(
                         db.create_queries({gone: asked[gone]})
                     else:
                         del asked[gone]
+                    stopped.discard(gone)
+                if asked and chance.random() < 0.4:
+                    name = chance.choice(list(asked))
+                    db.get_query(name).stop()
+                    stopped.add(name)
+                if stopped and chance.random() < 0.4:
+                    name = chance.choice(sorted(stopped))
+                    db.get_query(name).start()
+                    stopped.discard(name)
             db.catch_up()
-            if asked:
-                assert db.get_query(next(iter(asked))).status == "running"
+            for name in asked:
+                assert db.get_query(name).status == ("stopped" if name in stopped else "running")
+            if process == 3:
+                for name in stopped:
+                    db.get_query(name).start()
+                db.catch_up()
             answers = {name: told(db, name) for name in asked}
     expected = alone(tmp_path / "alone", asked, parts)
     for name, text in asked.items():
@@ -195,6 +209,55 @@ def test_numbers_have_no_gaps_and_streams_of_members_are_streams(db: SparklessDa
     with pytest.raises(CatalogError, match="over"):
         db.drop_query("threes")
     assert [info.name for info in db.streams() if info.name in ("threes", "all")] == ["all", "threes"]
+
+
+def test_a_member_that_is_stopped_stays_where_it_is_and_goes_on_from_there(db: SparklessDatabase) -> None:
+    texts = {f"q{k}": f"SELECT k, x, at FROM s WHERE k = {k}" for k in range(10)}
+    texts["sums"] = "SELECT window_end, sum(x) AS total FROM s WINDOW = INTERVAL 30 SECONDS"
+    db.create_queries(texts)
+    fill(db, 0, 100)
+    db.catch_up()
+    for name in ("q1", "q2", "sums"):
+        db.sql(f"STOP QUERY {name}")
+    db.catch_up()
+    before = {name: told(db, name) for name in texts}
+    fill(db, 100, 200)
+    db.catch_up()
+    assert [db.get_query(name).status for name in ("q1", "q2", "q3")] == ["stopped", "stopped", "running"]
+    assert told(db, "q1") == before["q1"]
+    assert told(db, "sums") == before["sums"]
+    assert len(told(db, "q3")) == 20
+    with pytest.raises(QueryError, match="QUERY_IS_STOPPED"):
+        db.get_query("q1").wait(1)
+    db.sql("STOP QUERY q1")  # again
+    db.sql("START QUERY q1")
+    db.sql("START QUERY sums")
+    db.sql("START QUERY q3")
+    db.catch_up()
+    assert [len(told(db, name)) for name in ("q1", "q2", "q3")] == [20, 10, 20]
+    assert [row[1] for row in told(db, "q1")] == [repr(float(i)) for i in range(1, 200, 10)]
+    assert len(told(db, "sums")) == 6
+    db.sql("DROP QUERY q2")
+    fill(db, 200, 210)
+    db.catch_up()
+    assert db.get_query("host")._done()["host.members"].catching == ()
+
+
+def test_rows_that_a_stopped_member_has_yet_to_read_are_kept(tmp_path: Path) -> None:
+    with SparklessDatabase(tmp_path / "river", settings={"segment_bytes": 2000}) as db:
+        db.sql(STREAM + " RETAIN INTERVAL 50 SECONDS")
+        db.create_queries({"all": "SELECT x, at FROM s", "threes": "SELECT x, at FROM s WHERE k = 3"})
+        fill(db, 0, 100)
+        db.catch_up()
+        db.sql("STOP QUERY threes")
+        for part in range(1, 10):
+            fill(db, 100 * part, 100 * (part + 1))
+            db.catch_up()
+        db.let_go("s")
+        assert db.reader("s").first_row() == 100
+        db.sql("START QUERY threes")
+        db.catch_up()
+        assert len(told(db, "threes")) == 100
 
 
 def test_all_members_are_followed_by_one_reader(db: SparklessDatabase) -> None:

@@ -17,6 +17,7 @@ from anabranch.log.reader import StreamReader
 from anabranch.log.slices import HOST, MEMBER, SINCE
 from anabranch.log.storage import Storage, decoded_name, encoded_name
 from anabranch.log.stream import ANSWERS, INFO, StreamInfo
+from anabranch.operators.together.changes import RUNNING
 from anabranch.operators.together.roster import Entry, Roster, roster_of
 from anabranch.schema import StreamSchema
 
@@ -41,7 +42,9 @@ class Hosted(NamedTuple):
 
     @property
     def info(self) -> QueryInfo:
-        return QueryInfo.from_json({**self.entry.data["query"], "host": self.host, "running": self.entry.until is None})
+        return QueryInfo.from_json(
+            {**self.entry.data["query"], "host": self.host, "running": self.entry.state in RUNNING}
+        )
 
 
 class HostedQueries:

@@ -47,12 +47,12 @@ class MicroBatches:
         """The same for a host: its list of members goes on beside the streams."""
         streams = {name: offset for name, offset in begin.items() if name != listing}
         reached = end_of_batch(streams, ends, logs, Limits(dict.fromkeys(streams, most)))
-        return {listing: next_members(begin[listing], ends, listing, reached, logs), **reached}
+        return {listing: next_members(begin, ends, listing, reached, logs), **reached}
 
 
 def has_moved(begin: Offsets, ends: Ends) -> bool:
     """Whether there is anything to take in: rows, time, or members that do not go with the others yet."""
     return any(
-        ends[name].row > offset.row or ends[name].time > offset.time or offset.catching
+        ends[name].row > offset.row or ends[name].time > offset.time or any(not c.stopped for c in offset.catching)
         for name, offset in begin.items()
     )

@@ -1,23 +1,28 @@
-"""How members that are added to a host come up to the others: in cohorts, a piece in each micro-batch.
+"""How members of a host that do not go with the others come up to them: in cohorts, a piece in each micro-batch.
 
-Which cohorts there are and how far each is stands in the offset of the list of members, beside the version of the list;
-its time counts the micro-batches in which a cohort moved, so that it is seen to have gone on.
+Members that are added begin with what the streams hold; those that are stopped stay where they are, and go on from there
+when they are started. Which cohorts there are and how far each is stands in the offset of the list of members, beside
+the version of the list; its time counts the micro-batches in which a cohort moved, so that it is seen to have gone on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from anabranch.engine.micro_batch import Ends, Limits, Log, end_of_batch
 from anabranch.operators.offset import Cohort, Offset, Offsets
-from anabranch.operators.together.changes import ADDED
+from anabranch.operators.together.changes import ADDED, STANDING, STOPPED
+from anabranch.operators.together.roster import Roster, roster_of
 
 
 class LoggedRows(Log, Protocol):
     """What is asked of a stream that members begin with."""
+
+    @property
+    def identity(self) -> str: ...
 
     def first_logged_row(self) -> int: ...
 
@@ -28,25 +33,56 @@ CATCH_UP_ROWS = 500_000
 """Of each stream, how many rows cohorts take in at most in one micro-batch, so that the others are not delayed."""
 
 
-def next_members(begin: Offset, ends: Ends, listing: str, streams: Offsets, logs: Mapping[str, LoggedRows]) -> Offset:
-    """The offset of the list at the end of a micro-batch that takes the streams to `streams`."""
-    cohorts = [_gone_on(cohort, streams, logs, len(begin.catching)) for cohort in begin.catching]
-    version = max(begin.row, ends[listing].row)
-    catching = tuple(cohort for cohort in cohorts if cohort is not None)
-    if version > begin.row and ADDED in logs[listing].read(begin.row, version, ["change"]).column(0).to_pylist():
-        first = {name: (logs[name].first_logged_row(), Offset().time) for name in streams}
-        catching += ((begin.row, version, first),)
-    moved = bool(begin.catching or catching)
-    return Offset(version, begin.time + moved, catching=catching)
+def next_members(begin: Offsets, ends: Ends, listing: str, streams: Offsets, logs: Mapping[str, LoggedRows]) -> Offset:
+    """The offset of the list at the end of a micro-batch that takes the streams from `begin` to `streams`."""
+    before = begin[listing]
+    catching = sum(not cohort.stopped for cohort in before.catching)
+    cohorts = [_gone_on(cohort, streams, logs, catching) for cohort in before.catching]
+    version = max(before.row, ends[listing].row)
+    now = [cohort for cohort in cohorts if cohort is not None]
+    if version > before.row:
+        roster = roster_of(logs[listing], version)
+        changes = logs[listing].read(before.row, version, ["change", "member"])
+        now += _new_cohorts(begin, listing, changes, roster, logs)
+        now = [cohort for cohort in now if roster.has_members(version, cohort.low, cohort.high)]
+    moved = catching > 0 or any(not cohort.stopped for cohort in now)
+    return Offset(version, before.time + moved, catching=tuple(now))
 
 
 def _gone_on(cohort: Cohort, target: Offsets, logs: Mapping[str, LoggedRows], cohorts: int) -> Cohort | None:
     """A cohort after one more piece; None once it is where the others are."""
-    low, high, position = cohort
-    at = {name: Offset(*place) for name, place in position.items()}
+    if cohort.stopped:
+        return cohort
+    at = {name: Offset(*place) for name, place in cohort.at.items()}
     ends = {name: target[name].place for name in at}
     rows: dict[str, int | None] = dict.fromkeys(at, max(CATCH_UP_ROWS // cohorts, 1))
     reached = end_of_batch(at, ends, logs, Limits(rows))
     if all(reached[name].place >= end for name, end in ends.items()):
         return None
-    return low, high, {name: tuple(offset.place) for name, offset in reached.items()}
+    return cohort._replace(at={name: tuple(offset.place) for name, offset in reached.items()})
+
+
+def _new_cohorts(
+    begin: Offsets, listing: str, changes: pa.Table, roster: Roster, logs: Mapping[str, LoggedRows]
+) -> list[Cohort]:
+    """What the rows of the list that a micro-batch takes in make; rows beside each other that say the same are one."""
+    before = begin[listing]
+    others = {name: tuple(offset.place) for name, offset in begin.items() if name != listing}
+    first = {name: (logs[name].first_logged_row(), Offset().time) for name in others}
+    made: list[Cohort] = []
+
+    def was_at(member: int, row: int) -> dict[str, Any]:
+        place = roster.entries[member].place(row)
+        return next((c.at for c in (*before.catching, *made) if c.low <= place < c.high), others)
+
+    rows = zip(changes.column("change").to_pylist(), changes.column("member").to_pylist(), strict=True)
+    for row, (change, member) in enumerate(rows, before.row):
+        if change not in STANDING:
+            continue
+        at = first if change == ADDED else was_at(member, row)
+        last = made[-1] if made else None
+        if last is not None and (last.at, last.stopped) == (at, change == STOPPED):
+            made[-1] = last._replace(high=row + 1)
+        else:
+            made.append(Cohort(row, row + 1, at, change == STOPPED))
+    return made

@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 Codes = NDArray[np.int64]
 NULL = -1
 """The code of NULL, which is in no range."""
+NOTHING = -2
+"""The code that nothing has: what nothing can be is asked for by it."""
 _POINTS_PER_ROW = 4
 """With more points than that for each row, rows are looked up among them instead of the other way round."""
 _SAMPLE = 4096
@@ -230,9 +232,10 @@ def _in_lists(
     question: NDArray[np.int64], code: Codes, owner: NDArray[np.int64], low: Codes, high: Codes
 ) -> NDArray[np.bool_]:
     """Whether codes are in an interval of their question; one that has none wants any code."""
-    span = max(int(high.max(initial=0)), int(code.max(initial=0))) + 2
-    keys = owner * span + (low + 1)
-    at = np.searchsorted(keys, question * span + (code + 1), "right") - 1
+    # Codes begin with NOTHING, which must not lie among those of the question before.
+    span = max(int(high.max(initial=0)), int(code.max(initial=0))) + 1 - NOTHING
+    keys = owner * span + (low - NOTHING)
+    at = np.searchsorted(keys, question * span + (code - NOTHING), "right") - 1
     place = np.maximum(at, 0)
     inside: NDArray[np.bool_] = (at >= 0) & (owner[place] == question) & (code <= high[place])
     has = np.zeros(max(int(question.max(initial=0)), int(owner.max(initial=0))) + 1, np.bool_)

@@ -7,8 +7,16 @@ from typing import Any, NamedTuple
 
 from anabranch.log.offset import MIN_TIME, End
 
-Cohort = tuple[int, int, dict[str, Any]]
-"""Members that were added after one version of their list, up to another, and how far they are in each stream."""
+
+class Cohort(NamedTuple):
+    """Members that do not go with the others: they were added, stopped or started by the rows low ≤ n < high."""
+
+    low: int
+    high: int
+    at: dict[str, Any]
+    """How far they are in each stream."""
+    stopped: bool = False
+    """Whether they stay there."""
 
 
 class Offset(NamedTuple):
@@ -24,7 +32,7 @@ class Offset(NamedTuple):
     every: int = 1
     keep: float = 1.0
     catching: tuple[Cohort, ...] = ()
-    """In the offset of a list of members: those that do not go with the others yet (`operators.together`)."""
+    """In the offset of a list of members: those that do not go with the others (`operators.together`)."""
 
     @property
     def place(self) -> End:
@@ -42,7 +50,11 @@ Offsets = Mapping[str, Offset]
 
 
 def offsets_to_json(offsets: Offsets) -> dict[str, list[Any]]:
-    return {name: list(offset if offset.catching else offset[:-1]) for name, offset in offsets.items()}
+    return {name: _plain(offset) for name, offset in offsets.items()}
+
+
+def _plain(offset: Offset) -> list[Any]:
+    return [*offset[:-1], [list(cohort) for cohort in offset.catching]] if offset.catching else list(offset[:-1])
 
 
 def offsets_from_json(saved: Mapping[str, Any]) -> dict[str, Offset]:
@@ -50,5 +62,8 @@ def offsets_from_json(saved: Mapping[str, Any]) -> dict[str, Offset]:
 
 
 def _offset(row: int, time: int, every: int = 1, keep: float = 1.0, catching: Any = ()) -> Offset:
-    cohorts = tuple((low, high, {name: tuple(end) for name, end in at.items()}) for low, high, at in catching)
+    cohorts = tuple(
+        Cohort(low, high, {name: tuple(end) for name, end in at.items()}, *stopped)
+        for low, high, at, *stopped in catching
+    )
     return Offset(row, time, every, keep, cohorts)

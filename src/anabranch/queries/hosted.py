@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
-from anabranch.catalog import Catalog
 from anabranch.catalog.hosted import Hosted, list_name
 from anabranch.errors import AnabranchError, QueryError, StreamError
 from anabranch.operators.offset import Offset
+from anabranch.operators.together.changes import FAILED, RUNNING, STOPPED
+from anabranch.queries.hosts import Hosts
 from anabranch.queries.member import Member
 from anabranch.queries.member_numbers import MemberNumbers
 from anabranch.queries.query import Query
@@ -60,7 +61,7 @@ class HostCounts:
 class HostedQuery(Query):
     """A handle on a member of a host, which is a `Query` itself."""
 
-    def __init__(self, found: Hosted, host: Query, counts: HostCounts, catalog: Catalog, settings: Settings) -> None:
+    def __init__(self, found: Hosted, host: Query, counts: HostCounts, hosts: Hosts, settings: Settings) -> None:
         info = found.info
         self.name = info.name
         self.id = info.id
@@ -69,7 +70,8 @@ class HostedQuery(Query):
         self._found = found
         self._run_by = host
         self._counts = counts
-        self._catalog = catalog
+        self._hosts = hosts
+        self._catalog = hosts.catalog
         self._dropped = False
         self._settings = settings
 
@@ -82,9 +84,14 @@ class HostedQuery(Query):
 
     @property
     def status(self) -> str:
-        """As that of its host; `starting` until it has come up to the others, `failed` if it alone cannot go on."""
+        """As that of its host; `starting` until it has come up to the others.
+
+        `failed` if it alone cannot go on, `stopped` if it alone stays where it is.
+        """
         if self.failure is not None:
             return "failed"
+        if self._state() == STOPPED:
+            return "stopped"
         here = self._run_by.status
         return "starting" if here == "running" and self._position() is None else here
 
@@ -94,33 +101,44 @@ class HostedQuery(Query):
 
     @property
     def failure(self) -> AnabranchError | None:
-        entry = self._found.entry
-        if not entry.why:
-            with contextlib.suppress(AnabranchError, OSError):
-                self._catalog.hosted.roster(self.host)  # takes in what was said of it
-        if entry.why:
+        if self._state() == FAILED:
             return QueryError(
                 "MEMBER_FAILED",
-                f'query "{self.name}" cannot go on: {entry.why}',
+                f'query "{self.name}" cannot go on: {self._found.entry.why}',
                 hint="DROP QUERY it and create it again; the others of its host go on",
             )
         return self._run_by.failure
 
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+    def _state(self) -> str:
+        """What was last said of it."""
+        with contextlib.suppress(AnabranchError, OSError):
+            self._catalog.hosted.roster(self.host)  # takes in what was
+        return self._found.entry.state
+
+    def reevaluate(self, every: int = 1, at_most: int = 0) -> NoReturn:
         raise QueryError(
             "QUERY_IS_HOSTED",
-            f'query "{self.name}" is a member of host "{self.host}", and cannot be stopped, started or paced by itself',
-            hint="DROP QUERY it, or create it without ON HOST",
+            f'query "{self.name}" is a member of host "{self.host}", and answers as often as the others',
+            hint="DROP QUERY it, and create it without ON HOST",
         )
 
-    stop = reevaluate = _refuse
+    def stop(self) -> None:
+        """Stay where it is from the next micro-batch on, while the others go on; `start` goes on from there."""
+        if self._state() in RUNNING:
+            self._hosts.stop(self.host, self._found.entry)
 
     def start(self, *, available_now: bool = False) -> None:
-        """Have its host run."""
+        """Go on, with its host; one that was stopped comes up to the others first."""
+        self.start_soon(available_now=available_now)
         self._run_by.start(available_now=available_now)
 
     def start_soon(self, *, available_now: bool = False) -> None:
-        self._run_by.start_soon(available_now=available_now)
+        if self._state() == FAILED and self.failure is not None:
+            raise self.failure
+        if self._state() == STOPPED:
+            self._hosts.start(self.host, self._found.entry)
+        if not self._run_by.runs_here and self._run_by.status != "elsewhere":
+            self._run_by.start_soon(available_now=available_now)
 
     def halt(self) -> None:
         """Its host ends, or goes on without it."""
@@ -146,10 +164,14 @@ class HostedQuery(Query):
 
     def _position(self) -> dict[str, Offset] | None:
         """How far it is; None while it has not come up to the others."""
-        done, number = self._run_by._done(), self._found.entry.number
+        done = self._run_by._done()
         listed = done.get(list_name(self.host))
-        if listed is None or listed.row <= number or any(low <= number < high for low, high, _ in listed.catching):
+        if listed is None or listed.row <= self._found.entry.number:
             return None
+        place = self._found.entry.place(listed.row)
+        for cohort in listed.catching:
+            if cohort.low <= place < cohort.high:
+                return {name: Offset(*cohort.at[name]) for name in self.inputs} if cohort.stopped else None
         return {name: done[name] for name in self.inputs}
 
     def wait(self, timeout: float | None = None) -> Query:
@@ -161,8 +183,8 @@ class HostedQuery(Query):
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 raise self._is_behind(target, timeout or 0)
-            if self._run_by.status == "stopped":
-                raise QueryError("QUERY_IS_STOPPED", f'host "{self.host}" is not running', hint="start it first")
+            if self.status == "stopped":
+                raise QueryError("QUERY_IS_STOPPED", f'query "{self.name}" is not running', hint="start it first")
             self._run_by._member.progress.wait_for(0.05)
         self._run_by.wait(None if deadline is None else max(deadline - time.monotonic(), 0.001))
         if self.failure is not None:
@@ -175,7 +197,7 @@ class HostedQuery(Query):
                 if follow and table.num_rows == 0:
                     if self.failure is not None:
                         raise self.failure
-                    if self._dropped or self._run_by.status == "stopped":
+                    if self._dropped or self.status == "stopped":
                         return
                 yield from (b for b in table.to_batches() if b.num_rows)
         except StreamError:

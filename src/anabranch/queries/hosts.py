@@ -26,8 +26,8 @@ from anabranch.log.lock import BEING_WRITTEN
 from anabranch.log.slices import SCHEMA as ANSWERS
 from anabranch.log.stream import StreamInfo
 from anabranch.log.writer import StreamWriter
-from anabranch.operators.together.changes import ADDED, DROPPED, FAILED
-from anabranch.operators.together.roster import SCHEMA
+from anabranch.operators.together.changes import ADDED, DROPPED, FAILED, RUNNING, STARTED, STOPPED
+from anabranch.operators.together.roster import SCHEMA, Entry
 from anabranch.operators.together.together import Together
 from anabranch.settings import Settings
 from anabranch.sql.standing.standing_plan import StandingPlan
@@ -77,16 +77,16 @@ class Hosts:
     """Makes lists of members, and writes them."""
 
     def __init__(self, catalog: Catalog, settings: Settings, clock: Clock) -> None:
-        self._catalog = catalog
+        self.catalog = catalog
         self._settings = settings
         self._clock = clock
 
     def is_there(self, name: str) -> bool:
         """Whether there is a host of a name; one that another process makes at this moment is waited for."""
-        hosted = self._catalog.hosted
+        hosted = self.catalog.hosted
         deadline = time.monotonic() + _MAKING_SECONDS
         while not hosted.is_host(name):
-            if not self._catalog.has_stream(list_name(name)):
+            if not self.catalog.has_stream(list_name(name)):
                 return False
             if time.monotonic() > deadline:
                 break
@@ -94,22 +94,22 @@ class Hosts:
         else:
             return True
         # A process died while it made it: before there was a query, or before that was known as a host.
-        if self._catalog.has_query(name) and self._catalog.query(name).kind == HOST:
+        if self.catalog.has_query(name) and self.catalog.query(name).kind == HOST:
             hosted.note_host(name)
             return True
-        self._catalog.drop_stream(list_name(name))
+        self.catalog.drop_stream(list_name(name))
         return False
 
     def make_list(self, name: str, streams: Sequence[str]) -> QueryInfo:
         """A host's list of members, and what is to be known of the host."""
-        self._catalog.create_stream(StreamInfo(list_name(name), SCHEMA, origin=MEMBERS, owner=name))
+        self.catalog.create_stream(StreamInfo(list_name(name), SCHEMA, origin=MEMBERS, owner=name))
         return QueryInfo(name, _TEXT + json.dumps(list(streams)), kind=HOST, reads=reads(streams, history=False))
 
     def planned(self, name: str, select: Select, names: set[str]) -> Added:
         """A member to be, or an error if it cannot be one."""
-        if name.lower() in names or self._catalog.has_stream(name):
+        if name.lower() in names or self.catalog.has_stream(name):
             raise CatalogError("NAME_EXISTS", f'"{name}" exists already', hint="choose another name, or DROP it first")
-        plan = plan_query(select, self._catalog)
+        plan = plan_query(select, self.catalog)
         why = _why_alone(plan)
         if why is not None:
             raise QueryError(
@@ -132,36 +132,44 @@ class Hosts:
 
     def add(self, host: str, added: Sequence[Added]) -> None:
         """Have queries be members, from the next micro-batch on."""
-        since = self._catalog.open_stream(host).end().row
+        since = self.catalog.open_stream(host).end().row
         rows = [(ADDED, None, member.info.name, self._body(member, since)) for member in added]
-        self._catalog.add_members([member.info for member in added], lambda: self._write(host, rows))
+        self.catalog.add_members([member.info for member in added], lambda: self._write(host, rows))
 
     def _body(self, member: Added, since: int) -> str:
         operator = member.plan.operator
         body: dict[str, Any] = {"query": member.info.to_json(), "plan": member.plan.to_json(), "since": since}
         condition, stream = operator.condition()
-        atoms = atoms_of(condition, self._catalog.schema(stream).arrow) if condition is not None else {}
+        atoms = atoms_of(condition, self.catalog.schema(stream).arrow) if condition is not None else {}
         return json.dumps({**body, "atoms": list(atoms.items())})
 
     def drop(self, host: str, number: int) -> int:
         """End a member; gives how many are left."""
-        roster = self._catalog.hosted.roster(host)
+        roster = self.catalog.hosted.roster(host)
         self._write(host, [(DROPPED, number, roster.entries[number].name, "")])
-        return len(self._catalog.hosted.roster(host).by_name)
+        return len(self.catalog.hosted.roster(host).by_name)
+
+    def stop(self, host: str, entry: Entry) -> None:
+        """Have a member stay where it is."""
+        self._write(host, [(STOPPED, entry.number, entry.name, "")])
+
+    def start(self, host: str, entry: Entry) -> None:
+        """Have a member that was stopped go on from there."""
+        self._write(host, [(STARTED, entry.number, entry.name, "")])
 
     def fail(self, host: str, failures: dict[int, str]) -> None:
         """Members cannot go on, and say why; the host goes on without them."""
-        entries = self._catalog.hosted.roster(host).entries
+        entries = self.catalog.hosted.roster(host).entries
         rows = [
             (FAILED, number, entries[number].name, why)
             for number, why in failures.items()
-            if number in entries and entries[number].until is None
+            if number in entries and entries[number].state in RUNNING
         ]
         if rows:
             self._write(host, rows)
 
     def refuse_if_used(self, host: str) -> None:
-        members = len(self._catalog.hosted.roster(host).by_name)
+        members = len(self.catalog.hosted.roster(host).by_name)
         if members:
             raise CatalogError(
                 "HOST_IS_USED",
@@ -182,7 +190,7 @@ class Hosts:
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:
             try:
-                writer = StreamWriter(self._catalog.stream_storage(list_name(host)), self._settings, self._clock)
+                writer = StreamWriter(self.catalog.stream_storage(list_name(host)), self._settings, self._clock)
                 break
             except StreamError as problem:
                 if problem.name != BEING_WRITTEN or time.monotonic() > deadline:

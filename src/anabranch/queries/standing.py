@@ -106,7 +106,7 @@ class StandingQueries:
             counts = self._counts.get(found.host.lower())
             if counts is None or counts[0] != host.id:
                 counts = self._counts[found.host.lower()] = (host.id, HostCounts(host))
-            query = self._queries[name] = HostedQuery(found, host, counts[1], self._catalog, self._around.settings)
+            query = self._queries[name] = HostedQuery(found, host, counts[1], self.hosts, self._around.settings)
             return query
 
     def find(self, name: str) -> Query | None:

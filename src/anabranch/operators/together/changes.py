@@ -3,5 +3,12 @@
 from __future__ import annotations
 
 ADDED = "added"
-DROPPED = "dropped"
+STOPPED = "stopped"
+STARTED = "started"
 FAILED = "failed"
+DROPPED = "dropped"
+
+RUNNING = (ADDED, STARTED)
+"""After these a member is run."""
+STANDING = (*RUNNING, STOPPED)
+"""After these it has a place in the streams from which it goes on."""

@@ -10,14 +10,14 @@ import functools
 import json
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from anabranch.operators import operator_from_json
-from anabranch.operators.base import LogReader, Operator
-from anabranch.operators.together.changes import ADDED, FAILED
+from anabranch.operators.base import Operator
+from anabranch.operators.together.changes import ADDED, DROPPED, FAILED, STANDING
 from anabranch.schema import ARRIVAL_COLUMN, TIME_TYPE, StreamSchema
 
 if TYPE_CHECKING:
@@ -38,6 +38,15 @@ SCHEMA = StreamSchema(
 """The columns of a list of members; its time stands still, as its rows are known by their number."""
 
 
+class Listing(Protocol):
+    """A list of members, to be read."""
+
+    @property
+    def identity(self) -> str: ...
+
+    def read(self, start: int, end: int, columns: list[str] | None = None) -> pa.Table: ...
+
+
 @dataclass
 class Entry:
     """A member, from the version that added it to the one that took it away."""
@@ -46,8 +55,8 @@ class Entry:
     """The row that added it."""
     name: str
     body: str
-    until: int | None = None
-    """The version from which on it is no member any more."""
+    turns: list[tuple[int, str]] = field(default_factory=list)
+    """What became of it: rows of the list that speak of it, the first of which added it."""
     why: str = ""
     """Why it failed, if it did: a message."""
 
@@ -73,8 +82,19 @@ class Entry:
 
         return {atom_from_json(atom): sql for atom, sql in self.data["atoms"]}
 
-    def is_member(self, version: int) -> bool:
-        return self.number < version and (self.until is None or version < self.until)
+    @property
+    def state(self) -> str:
+        """What was last said of it."""
+        return self.turns[-1][1]
+
+    def turn(self, version: int) -> tuple[int, str] | None:
+        """The last row of its that a version of the list has, and what it says."""
+        return next((turn for turn in reversed(self.turns) if turn[0] < version), None)
+
+    def place(self, version: int) -> int:
+        """The number of that row: by it a cohort knows its members."""
+        turn = self.turn(version)
+        return self.number if turn is None else turn[0]
 
 
 class Roster:
@@ -88,7 +108,7 @@ class Roster:
         """Those that exist, by name in small letters."""
         self._mutex = threading.Lock()
 
-    def follow(self, reader: LogReader, version: int) -> Roster:
+    def follow(self, reader: Listing, version: int) -> Roster:
         """Know all changes up to a version."""
         with self._mutex:
             if version > self.version:
@@ -98,23 +118,32 @@ class Roster:
             return self
 
     def _take(self, row: dict[str, Any], number: int) -> None:
-        if row["change"] == ADDED:
-            entry = Entry(number, row["name"], row["body"])
+        change = row["change"]
+        if change == ADDED:
+            entry = Entry(number, row["name"], row["body"], [(number, ADDED)])
             self.entries[number] = entry
             self.by_name[row["name"].lower()] = entry
             return
         entry = self.entries[row["member"]]
-        if entry.until is None:
-            entry.until = number + 1
-        if row["change"] == FAILED:
+        if entry.state in STANDING or change == DROPPED:  # two may have said at once that it ended
+            entry.turns.append((number, change))
+        if change == FAILED:
             entry.why = row["body"]
-        elif self.by_name.get(entry.name.lower()) is entry:
+        elif change == DROPPED and self.by_name.get(entry.name.lower()) is entry:
             del self.by_name[entry.name.lower()]
 
-    def members(self, version: int, low: int = 0, high: int | None = None) -> list[Entry]:
-        """The members as of a version, of those that were added by the rows low ≤ n < high."""
-        limit = self.version if high is None else high
-        return [entry for number, entry in self.entries.items() if low <= number < limit and entry.is_member(version)]
+    def members(self, before: int, after: int) -> list[tuple[int, Entry]]:
+        """Those that stand from one version to another, each with its place; those that change between them do not."""
+        standing = []
+        for number, entry in self.entries.items():
+            turn = entry.turns[0] if len(entry.turns) == 1 else entry.turn(after)
+            if number < before and turn is not None and turn[0] < before and turn[1] in STANDING:
+                standing.append((turn[0], entry))
+        return standing
+
+    def has_members(self, version: int, low: int, high: int) -> bool:
+        """Whether any has its place among the rows low ≤ n < high, as of a version."""
+        return any(low <= place < high for place, _ in self.members(version, version))
 
 
 _KEPT = 16
@@ -122,7 +151,7 @@ _rosters: OrderedDict[str, Roster] = OrderedDict()
 _mutex = threading.Lock()
 
 
-def roster_of(reader: LogReader, version: int) -> Roster:
+def roster_of(reader: Listing, version: int) -> Roster:
     """The roster of a list in this process, up to a version at least."""
     with _mutex:
         roster = _rosters.setdefault(reader.identity, Roster())

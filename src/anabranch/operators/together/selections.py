@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from anabranch.errors import AnabranchError
 from anabranch.expressions.atoms import Atom
-from anabranch.kernels.questions import Codes, Intervals, QuestionIndex
+from anabranch.kernels.questions import NOTHING, Codes, Intervals, QuestionIndex
 from anabranch.log.slices import sliced
 from anabranch.operators.base import LogReader, Work
 from anabranch.operators.columns import Bound, bind, columns_of, project
@@ -107,8 +107,7 @@ class Selections:
                     known[atom] = self._columns[_sql(atom)].coding.spans(atom)
                 spans[column] = both(spans[column], known[atom]) if column in spans else known[atom]
             for column, pieces in spans.items():
-                # What nothing can be is asked for by a code that nothing has.
-                rows += [(question, column, low, high) for low, high in pieces or [(-2, -2)]]
+                rows += [(question, column, low, high) for low, high in pieces or [(NOTHING, NOTHING)]]
         parts = np.array(rows, np.int64).reshape(-1, 4).T
         return Intervals(*parts)
 

@@ -10,6 +10,7 @@ A member that fails is reported and left out; the others lose nothing by it.
 
 from __future__ import annotations
 
+import bisect
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -45,7 +46,9 @@ class Stretch(NamedTuple):
     start: dict[str, Offset]
     end: dict[str, Offset]
     low: int = -1
-    """Of a cohort, the version after which its members were added."""
+    """Of a cohort, the first row of the list that made it."""
+    stopped: bool = False
+    """Whether they stay where they are."""
 
 
 @dataclass(frozen=True)
@@ -86,23 +89,29 @@ class Together(Operator):
 
     def plan(self, start: Offsets, end: Offsets, inputs: Inputs, parallelism: int) -> list[Task]:
         stretches = self.stretches(start, end, inputs)
-        rows = max((_rows(stretch) for stretch in stretches if stretch.members), default=0)
-        if not any(stretch.members for stretch in stretches):
+        if not stretches:
             return []
+        rows = max(_rows(stretch) for stretch in stretches)
         count = max(1, min(parallelism, rows // ROWS_PER_TASK))
         return [Task(dict(start), dict(end), {"part": part, "of": count}) for part in range(count)]
 
     def stretches(self, start: Offsets, end: Offsets, inputs: Inputs) -> list[Stretch]:
-        """Who goes from where to where in a micro-batch."""
+        """Who goes from where to where in a micro-batch; those that stay where they are not."""
+        return [stretch for stretch in self._all_stretches(start, end, inputs) if not stretch.stopped]
+
+    def _all_stretches(self, start: Offsets, end: Offsets, inputs: Inputs) -> list[Stretch]:
         before, after = start[self.listing], end[self.listing]
-        roster = roster_of(inputs.readers[self.listing], after.row)
-        cohorts = {low for low, _, _ in before.catching}
-        ways: dict[int, Stretch] = {}
-        for low, high, first, last in _ways(before, after, start, end):
-            members, which = roster.members(after.row, low, high), low if low in cohorts else -1
-            known = ways.get(which, Stretch([], self._at(first), self._at(last), which))
-            ways[which] = known._replace(members=known.members + members)
-        return list(ways.values())
+        then = {cohort.low: cohort for cohort in after.catching}
+        ways = [Stretch([], self._at(start), self._at(end))]
+        for cohort in before.catching:
+            last = then[cohort.low].at if cohort.low in then else end
+            ways.append(Stretch([], self._at(cohort.at), self._at(last), cohort.low, cohort.stopped))
+        lows = [cohort.low for cohort in before.catching]
+        highs = [cohort.high for cohort in before.catching]
+        for place, entry in roster_of(inputs.readers[self.listing], after.row).members(before.row, after.row):
+            at = bisect.bisect_right(lows, place) - 1
+            ways[at + 1 if at >= 0 and place < highs[at] else 0].members.append(entry)
+        return [way for way in ways if way.members]
 
     def _at(self, offsets: Mapping[str, Any]) -> dict[str, Offset]:
         return {name: Offset(*offsets[name][:2]) for name in self.streams}
@@ -179,9 +188,11 @@ class Together(Operator):
 
     # -- what it needs and waits for ---------------------------------------------------------------
 
-    def _standing(self, at: Offsets, inputs: Inputs) -> Iterator[tuple[Operator, dict[str, Offset], Inputs]]:
+    def _standing(
+        self, stretches: list[Stretch], inputs: Inputs
+    ) -> Iterator[tuple[Operator, dict[str, Offset], Inputs]]:
         """The operators that keep something or wait for something, how far each is, and what it is given."""
-        for stretch in self.stretches(at, at, inputs):
+        for stretch in stretches:
             families, singles = _sorted_out(stretch.members)
             for family in families:
                 streams = family.operator.inputs
@@ -193,20 +204,20 @@ class Together(Operator):
 
     def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
         due: dict[str, int] = {}
-        for operator, position, own in self._standing(at, inputs):
+        for operator, position, own in self._standing(self.stretches(at, at, inputs), inputs):
             for stream, time in operator.due(position, own).items():
                 due[stream] = min(due.get(stream, time), time)
         return due
 
     def needs(self, at: Offsets) -> dict[str, Floor]:
         floors = {name: Floor(row=at[name].row) for name in self.streams}
-        for _, _, position in at[self.listing].catching:
-            floors = {name: _lower(floor, Floor(row=position[name][0])) for name, floor in floors.items()}
+        for cohort in at[self.listing].catching:
+            floors = {name: _lower(floor, Floor(row=cohort.at[name][0])) for name, floor in floors.items()}
         return {self.listing: Floor(row=0), **floors}
 
     def held(self, at: Offsets, inputs: Inputs) -> dict[str, Floor]:
         floors = self.needs(at)
-        for operator, position, own in self._standing(at, inputs):
+        for operator, position, own in self._standing(self._all_stretches(at, at, inputs), inputs):
             for stream, floor in operator.held(position, own).items():
                 floors[stream] = _lower(floors[stream], floor)
         return floors
@@ -216,21 +227,6 @@ class Together(Operator):
 
     def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
         return {"operator": self.kind, "inputs": list(self.inputs), "time": self.time, "keeps": "what its members keep"}
-
-
-def _ways(
-    before: Offset, after: Offset, start: Offsets, end: Offsets
-) -> Iterator[tuple[int, int, Mapping[str, Any], Mapping[str, Any]]]:
-    """Rows of the list low ≤ n < high, and from where to where who was added by them goes."""
-    then = {(low, high): position for low, high, position in after.catching}
-    place = 0
-    for low, high, position in before.catching:
-        if place < low:
-            yield place, low, start, end
-        yield low, high, position, then.get((low, high), end)
-        place = high
-    if place < before.row:
-        yield place, before.row, start, end
 
 
 def _sorted_out(members: list[Entry]) -> tuple[list[Family], list[Entry]]:
