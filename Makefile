@@ -57,7 +57,7 @@ fmt: setup ## format, and fix what can be fixed
 	@$(BIN)/ruff check --fix --exit-zero --quiet .
 	@$(BIN)/ruff format .
 
-chaos: setup ## kill the whole system, its archives, its JVM and its planners at random moments, and damage files; ROUNDS=50
+chaos: setup ## kill the whole system, its archives, hosts, JVM and planners at random moments, and damage files; ROUNDS=50
 	@$(BIN)/python -m tests.chaos --rounds $(ROUNDS)
 
 bench: setup ## run one benchmark; NAME=append, ARGS=--quick

@@ -1,6 +1,6 @@
 """A host under kill -9 while members come and go: every answer equals that of a run nobody disturbed.
 
-A life opens the database, goes on, and draws what it does next (append, make queries, drop some) from the number of
+A life opens the database, goes on, and draws what it does next (append, make queries, drop, stop and start some) from the number of
 the step, so that the next life does what this one did not get to. It is killed at a random moment. What it has done for
 good can be read off the database: rows by their producer's batch, queries by their names. In the end each query that is
 there must have answered what it answers alone.
@@ -74,6 +74,13 @@ def changes(step: int) -> tuple[list[str], list[str]]:
     return made, dropped
 
 
+def turns(step: int) -> tuple[list[str], list[str]]:
+    """Which queries a step stops, and which it starts, if they are there."""
+    chance = random.Random(f"turns {step}")
+    names = [f"q{step - chance.randrange(6)}_{chance.randrange(MEMBERS)}" for _ in range(10)]
+    return names[:5], names[5:]
+
+
 def wanted() -> set[str]:
     """The queries that are there after all steps."""
     names: set[str] = set()
@@ -97,6 +104,11 @@ def live(path: str) -> None:
                 for name in dropped:
                     with contextlib.suppress(CatalogError):
                         db.drop_query(name)
+                stopped, started = turns(step)
+                for name in filter(db.catalog.has_query, stopped):
+                    db.get_query(name).stop()
+                for name in filter(db.catalog.has_query, started):
+                    db.get_query(name).start()
                 (Path(path).parent / "done").write_text(str(step))
             print(step, flush=True)
             db.catch_up()
@@ -147,6 +159,10 @@ def _check(path: str, place: Path) -> dict[str, int]:
     with SparklessDatabase(path, settings=SETTINGS) as db:
         db.catch_up()
         assert {query.name for query in db.queries()} == names
+        assert {query.status for query in db.queries()} == {"running", "stopped"}
+        for query in db.queries():
+            query.start()
+        db.catch_up()
         assert {query.status for query in db.queries()} == {"running"}
         answers = {name: db.get_query(name).table().to_pylist() for name in names}
     with SparklessDatabase(place / "alone") as db:

@@ -59,9 +59,14 @@ def test_many_are_one_query_of_spark_and_outlive_its_jvm(tmp_path: Path) -> None
         db.append("s", rows(5000, 8000))
         db.get_query("one").wait(120)
         assert len(processes.planners()) == 1
+        db.sql("STOP QUERY k5")
         processes.kill(processes.jvm())
         db.append("s", rows(8000, 10_000))
         db.get_query("one").wait(240)
+        assert db.get_query("k5").status == "stopped"
+        assert db.get_query("k5").table().num_rows <= 160
+        db.sql("START QUERY k5")
+        db.get_query("k5").wait(120)
         db.drop_query("k19")
         del asked["k19"]
         answers = {name: told(db, name) for name in asked}
