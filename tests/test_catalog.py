@@ -195,7 +195,7 @@ def test_what_one_object_takes_does_not_grow_with_the_number_of_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda handle: None)
-    with SparklessDatabase(tmp_path / "river") as db:
+    with SparklessDatabase(tmp_path / "river", settings={"alone_queries": 0}) as db:
         db.sql("CREATE STREAM crowd (v INT)")
         schema = db.catalog.schema("crowd")
         looks = Looks(monkeypatch)

@@ -311,9 +311,17 @@ class Database:
         """
         return self._queries.ask(single_select(select), name)
 
-    def create_query(self, name: str, select: Select, kind: str = QUERY, owner: ObjectName | None = None) -> Query:
+    def create_query(
+        self,
+        name: str,
+        select: Select,
+        kind: str = QUERY,
+        owner: ObjectName | None = None,
+        *,
+        alone: bool = False,
+    ) -> Query:
         """Make and start a standing query from a parsed SELECT; `owner` is what it is a part of."""
-        return self._queries.create(name, select, kind, owner)
+        return self._queries.create(name, select, kind, owner, alone=alone)
 
     def create_queries(
         self,

@@ -37,6 +37,11 @@ SETTINGS: tuple[Setting, ...] = (
         0.0,
         "A stream that is silent this long is taken to be as far as those it is joined with; 0 never is.",
     ),
+    Setting(
+        "alone_queries",
+        16,
+        "So many standing queries stand alone; those made after them are members of hosts if they can be; 0: all stand alone.",
+    ),
     Setting("batch_rows", 2_000_000, "The most rows of one stream a micro-batch takes in.", least=1),
     Setting("reevaluate_every", 1, "A windowed query answers every k-th of its windows.", least=1),
     Setting(

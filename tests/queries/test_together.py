@@ -104,7 +104,7 @@ def a_query(chance: random.Random) -> str:
 
 def alone(path: Path, texts: dict[str, str], rows: list[list[dict[str, Any]]]) -> dict[str, list[Any]]:
     """What queries answer that stand alone, over the rows in any pieces."""
-    with SparklessDatabase(path) as db:
+    with SparklessDatabase(path, settings={"alone_queries": 0}) as db:
         db.sql(STREAM)
         for part in rows:
             db.append("s", part)
@@ -260,6 +260,32 @@ def test_rows_that_a_stopped_member_has_yet_to_read_are_kept(db: SparklessDataba
     db.catch_up()
     assert held() == 200
     assert len(told(db, "threes")) == 20
+
+
+def test_past_so_many_alone_a_query_is_put_into_a_host_by_itself(tmp_path: Path) -> None:
+    with SparklessDatabase(tmp_path / "river", settings={"alone_queries": 2}) as db:
+        db.sql(STREAM)
+        db.sql("CREATE STREAM other (n BIGINT)")
+        for number in range(4):
+            said = db.sql(f"CREATE CONTINUOUS QUERY q{number} AS SELECT k, x FROM s WHERE k = {number}").message
+            assert ("a member of host" in str(said)) == (number >= 2)
+        db.sql("CREATE CONTINUOUS QUERY mine ALONE AS SELECT x FROM s WHERE k = 4")
+        db.sql("CREATE STREAM kept AS SELECT x, at FROM s")
+        db.query("SELECT n FROM other", name="elsewhere")
+        db.query("SELECT x FROM s WHERE k = 5", name="asked")
+        db.query("SELECT x FROM kept", name="of_kept")
+        shown = {row["query"]: row["host"] for row in db.sql("SHOW QUERIES")}
+        assert shown == {
+            "q0": None, "q1": None, "q2": "host", "q3": "host", "mine": None, "kept": None,
+            "elsewhere": "host_2", "asked": "host", "of_kept": "host_3",
+        }  # fmt: skip
+        fill(db, 0, 100)
+        db.catch_up()
+        assert [len(told(db, name)) for name in ("q0", "q3", "mine", "asked", "of_kept")] == [10, 10, 10, 10, 100]
+        db.settings.change(alone_queries=0)
+        assert db.query("SELECT x FROM s", name="late").host is None
+        db.settings.change(alone_queries=1, reevaluate_at_most=4)
+        assert db.query("SELECT x FROM s", name="paced").host is None
 
 
 def test_all_members_are_followed_by_one_reader(db: SparklessDatabase) -> None:

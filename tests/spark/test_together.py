@@ -27,7 +27,7 @@ def rows(first: int, end: int) -> list[dict[str, Any]]:
 def expected(asked: dict[str, str], count: int, path: Path) -> dict[str, list[Any]]:
     from anabranch.testing.sparkless import SparklessDatabase
 
-    with SparklessDatabase(path) as db:
+    with SparklessDatabase(path, settings={"alone_queries": 0}) as db:
         db.sql("CREATE STREAM s (k INT, x DOUBLE, t STRING, at TIMESTAMP) TIMESTAMP BY at")
         db.append("s", rows(0, count))
         for name, text in asked.items():

@@ -268,6 +268,10 @@ class Catalog:
         infos = (self._query(directory) for directory in self.root.child("queries").directories())
         return sorted((info for info in infos if info is not None), key=lambda info: info.name.lower())
 
+    def count_alone(self) -> int:
+        """How many stand alone; none is opened."""
+        return len(self.root.child("queries").directories()) - len(self.hosted.hosts())
+
     def _query(self, directory: str) -> QueryInfo | None:
         storage = self.root.child("queries", directory)
         data = storage.read_json(QUERY_INFO)

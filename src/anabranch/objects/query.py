@@ -34,7 +34,11 @@ def create_query(db: Database, statement: CreateQuery | CreateStreamAs) -> Resul
     if host is not None:
         db.create_member(statement.name, statement.select, host)
         return Result(message=f'query "{statement.name}" created, a member of host "{host}"')
-    db.create_query(statement.name, statement.select, kind)
+    alone = isinstance(statement, CreateQuery) and statement.alone
+    query = db.create_query(statement.name, statement.select, kind, alone=alone)
+    if query.host is not None:
+        message = f'query "{query.name}" created, a member of host "{query.host}": many stand alone already'
+        return Result(message=message)
     return Result(message=f'{kind} "{statement.name}" created and running')
 
 

@@ -119,7 +119,7 @@ class HostedQuery(Query):
         raise QueryError(
             "QUERY_IS_HOSTED",
             f'query "{self.name}" is a member of host "{self.host}", and answers as often as the others',
-            hint="DROP QUERY it, and create it without ON HOST",
+            hint="DROP QUERY it, and CREATE CONTINUOUS QUERY … ALONE AS …",
         )
 
     def stop(self) -> None:

@@ -69,8 +69,12 @@ def refused(problems: Sequence[Problem], asked: int) -> CatalogError:
 
 def plan_of_host(info: QueryInfo) -> StandingPlan:
     """How a host runs: its text says which streams it reads."""
-    streams = tuple(json.loads(info.sql.removeprefix(_TEXT)))
-    return StandingPlan(Together(list_name(info.name), streams), None, ANSWERS, ANSWERS.time)
+    return StandingPlan(Together(list_name(info.name), _streams(info)), None, ANSWERS, ANSWERS.time)
+
+
+def _streams(info: QueryInfo) -> tuple[str, ...]:
+    """The streams that a host reads."""
+    return tuple(json.loads(info.sql.removeprefix(_TEXT)))
 
 
 class Hosts:
@@ -105,11 +109,32 @@ class Hosts:
         self.catalog.create_stream(StreamInfo(list_name(name), SCHEMA, origin=MEMBERS, owner=name))
         return QueryInfo(name, _TEXT + json.dumps(list(streams)), kind=HOST, reads=reads(streams, history=False))
 
+    def chosen(self, plan: StandingPlan) -> str | None:
+        """The host of a query for which nobody has named one; None: it stands alone.
+
+        The rule: as many as the setting says stand alone, each with a process of its own. Those made after them are
+        members, if they can be, of the first host that reads their streams, or of a new one.
+        """
+        settings, hosted = self._settings, self.catalog.hosted
+        most = settings["alone_queries"]
+        paced = settings["reevaluate_every"] > 1 or settings["reevaluate_at_most"] > 0
+        if not most or paced or _why_alone(plan) is not None or self.catalog.count_alone() < most:
+            return None
+        hosts = hosted.hosts()
+        for host in hosts:
+            if self.catalog.has_query(host) and set(plan.operator.inputs) <= set(_streams(self.catalog.query(host))):
+                return host
+        numbered = ("host", *(f"host_{number}" for number in range(2, len(hosts) + 10_000)))
+        return next(name for name in numbered if not self.catalog.has_stream(name))
+
     def planned(self, name: str, select: Select, names: set[str]) -> Added:
         """A member to be, or an error if it cannot be one."""
+        return self.member(name, select, plan_query(select, self.catalog), names)
+
+    def member(self, name: str, select: Select, plan: StandingPlan, names: set[str]) -> Added:
+        """The same for one that was planned; `names` are those of others that are to be."""
         if name.lower() in names or self.catalog.has_stream(name):
             raise CatalogError("NAME_EXISTS", f'"{name}" exists already', hint="choose another name, or DROP it first")
-        plan = plan_query(select, self.catalog)
         why = _why_alone(plan)
         if why is not None:
             raise QueryError(

@@ -157,9 +157,21 @@ class StandingQueries:
             return query
         return self.create(name, select)
 
-    def create(self, name: str, select: Select, kind: str = QUERY, owner: ObjectName | None = None) -> Query:
+    def create(
+        self,
+        name: str,
+        select: Select,
+        kind: str = QUERY,
+        owner: ObjectName | None = None,
+        *,
+        alone: bool = False,
+    ) -> Query:
         """Make and start one from a parsed SELECT; `owner` is what it is a part of."""
         plan = plan_query(select, self._catalog)
+        host = None if alone or kind != QUERY or owner is not None else self.hosts.chosen(plan)
+        if host is not None:
+            self._add(host, [self.hosts.member(name, select, plan, set())])
+            return self.get(name)
         for stream in plan.operator.archives_wanted():
             self._around.wants_archive(stream)
         read = reads(plan.operator.inputs, history=plan.operator.reads_history)

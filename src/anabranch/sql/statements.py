@@ -49,6 +49,7 @@ class CreateQuery(Statement):
     select: Select
     if_not_exists: bool = False
     host: str | None = None
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -215,7 +216,7 @@ STATEMENTS: tuple[Syntax, ...] = (
     ),
     Syntax(
         "CREATE CONTINUOUS QUERY",
-        "CREATE CONTINUOUS QUERY [IF NOT EXISTS] name [ON HOST name] AS SELECT …",
+        "CREATE CONTINUOUS QUERY [IF NOT EXISTS] name [ON HOST name | ALONE] AS SELECT …",
         "a standing query: begins with what its streams hold and goes on live",
         CreateQuery,
     ),

@@ -24,5 +24,6 @@ def take_create_query(cursor: Cursor) -> Statement:
     if_not_exists = cursor.words("IF", "NOT", "EXISTS")
     name = take_new_name(cursor, "the query's name")
     host = take_new_name(cursor, "the host's name") if cursor.words("ON", "HOST") else None
+    alone = host is None and cursor.words("ALONE")
     cursor.expect("AS")
-    return CreateQuery(name, take_select(cursor), if_not_exists, host)
+    return CreateQuery(name, take_select(cursor), if_not_exists, host, alone)
