@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import json
 import math
 import random
 import shutil
@@ -260,6 +261,25 @@ def test_rows_that_a_stopped_member_has_yet_to_read_are_kept(db: SparklessDataba
     db.catch_up()
     assert held() == 200
     assert len(told(db, "threes")) == 20
+
+
+def test_explain_says_what_is_done_together(db: SparklessDatabase) -> None:
+    windows = {
+        f"w{k}": f"SELECT sum(x) AS s FROM s WHERE k = {k} WINDOW = INTERVAL 1 MINUTE" for k in range(families.LEAST)
+    }
+    alone = {"odd": "SELECT max(x) AS s FROM s WINDOW = INTERVAL 1 MINUTE"}
+    picked = {"picked": "SELECT x FROM s WHERE 3 = k AND t LIKE '%a%'", "all": "SELECT x FROM s"}
+    db.create_queries(windows | alone | picked)
+    said = {
+        name: db.sql(f"EXPLAIN QUERY {name}").table().column(0)[0].as_py() for name in ("picked", "all", "w3", "odd")
+    }
+    text = {name: " ".join(db.get_query(name).explain().split()) for name in said}
+    assert "host: host rows: read once for all looked up by: 3 = k" in text["picked"]
+    assert "computed once for all that say the same: t LIKE '%a%'" in text["picked"]
+    assert "looked up" not in text["all"]
+    assert "windows: folded once, by k, for 8 queries that differ in it" in text["w3"]
+    assert "windows: by itself" in text["odd"]
+    assert json.loads(db.get_query("picked").explain("json"))["steps"][-1]["looked up by"] == ["3 = k"]
 
 
 def test_past_so_many_alone_a_query_is_put_into_a_host_by_itself(tmp_path: Path) -> None:

@@ -13,13 +13,16 @@ import pyarrow as pa
 
 from anabranch.catalog.hosted import Hosted, list_name
 from anabranch.errors import AnabranchError, QueryError, StreamError
+from anabranch.operators.base import Inputs
 from anabranch.operators.offset import Offset
 from anabranch.operators.together.changes import FAILED, RUNNING, STOPPED
+from anabranch.operators.together.families import family_of
 from anabranch.queries.hosts import Hosts
 from anabranch.queries.member import Member
 from anabranch.queries.member_numbers import MemberNumbers
 from anabranch.queries.query import Query
 from anabranch.settings import Settings
+from anabranch.sql.explain import as_json, as_text
 from anabranch.sql.standing.standing_plan import StandingPlan
 
 if TYPE_CHECKING:
@@ -190,6 +193,25 @@ class HostedQuery(Query):
         if self.failure is not None:
             raise self.failure
         return self
+
+    def explain(self, format: str = "text") -> str:
+        """The plan, and what of it is done together with the others of its host."""
+        plan = self._member.plan.explain(Inputs(dict(self._member.readers())))
+        plan["steps"][-1] |= {"host": self.host, **self._together()}
+        return as_json(plan) if format == "json" else as_text(plan)
+
+    def _together(self) -> dict[str, Any]:
+        entry = self._found.entry
+        if entry.is_selection:
+            sorted_out: dict[str, list[str]] = {"looked up by": [], "computed once for all that say the same": []}
+            looked_up, computed = sorted_out.values()
+            for atom, sql in entry.atoms.items():
+                (computed if atom.computed else looked_up).append(sql)
+            return {"rows": "read once for all", **{key: value for key, value in sorted_out.items() if value}}
+        family = family_of(entry, self._catalog.hosted.roster(self.host).by_name.values())
+        if family is None:
+            return {"windows": "by itself"}
+        return {"windows": f"folded once, by {family[0]}, for {family[1]} queries that differ in it"}
 
     def stream(self, start: int = 0, *, follow: bool = False) -> Iterator[pa.RecordBatch]:
         try:

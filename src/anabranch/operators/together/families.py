@@ -67,6 +67,15 @@ def families_of(entries: Iterable[Entry]) -> tuple[list[Family], list[Entry]]:
     return families, sorted(singles, key=lambda entry: entry.number)
 
 
+def family_of(entry: Entry, entries: Iterable[Entry]) -> tuple[str, int] | None:
+    """The column that a member's family differs in, and how many they are; None if it runs by itself."""
+    told = _told(entry)
+    if told is None:
+        return None
+    alike = sum(other[0] == told[0] and other[1].of == told[1].of for e in entries if (other := _told(e)) is not None)
+    return (told[1].of, alike) if alike >= LEAST else None
+
+
 def _told(entry: Entry) -> tuple[str, Atom] | None:
     """What a member has in common with others of its family, as text, and the atom that is its own."""
     plan = entry.data["plan"]["operator"]
