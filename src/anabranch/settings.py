@@ -40,7 +40,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "alone_queries",
         16,
-        "So many standing queries stand alone; those made after them are members of hosts if they can be; 0: all stand alone.",
+        "So many standing queries stand alone; those made after them are members of hosts if they can be; 0: all do.",
     ),
     Setting("batch_rows", 2_000_000, "The most rows of one stream a micro-batch takes in.", least=1),
     Setting("reevaluate_every", 1, "A windowed query answers every k-th of its windows.", least=1),
