@@ -1,9 +1,9 @@
 """A host under kill -9 while members come and go: every answer equals that of a run nobody disturbed.
 
 A life opens the database, goes on, and draws what it does next (append; make, drop, stop and start queries) from the
-number of the step, so that the next life does what this one did not get to. It is killed at a random moment. What it has done for
-good can be read off the database: rows by their producer's batch, queries by their names. In the end each query that is
-there must have answered what it answers alone.
+number of the step, so that the next life does what this one did not get to. It is killed at a random moment. What it
+has done for good can be read off the database: rows by their producer's batch, queries by their names. In the end
+each query that is there must have answered what it answers alone.
 
 The engine runs in the process that is killed, without Spark: the log, the list of members, the answers and the
 checkpoint are the real ones. `tests/spark/test_together.py` kills Spark's JVM.

@@ -1,8 +1,9 @@
 """How members of a host that do not go with the others come up to them: in cohorts, a piece in each micro-batch.
 
 Members that are added begin with what the streams hold; those that are stopped stay where they are, and go on from
-there when they are started. Which cohorts there are and how far each is stands in the offset of the list of members, beside
-the version of the list; its time counts the micro-batches in which a cohort moved, so that it is seen to have gone on.
+there when they are started. Which cohorts there are and how far each is stands in the offset of the list of members,
+beside the version of the list; its time counts the micro-batches in which a cohort moved, so that it is seen to have
+gone on.
 """
 
 from __future__ import annotations
