@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from sqlglot import exp
 
 from anabranch.catalog import STREAM, ObjectName
@@ -19,6 +18,7 @@ from anabranch.log.reader import StreamReader
 from anabranch.log.stream import rejects_name
 from anabranch.objects import OBJECTS
 from anabranch.objects.base import Doing
+from anabranch.objects.page import Page
 from anabranch.operators.archive.scan import ArchiveScan
 from anabranch.operators.base import Inputs, Operator
 from anabranch.operators.select import SelectRows
@@ -168,10 +168,7 @@ def explain(db: Database, statement: s.Explain) -> Result:
 
 
 def show(db: Database, statement: s.Show) -> Result:
-    shown = OBJECTS[statement.kind].show(db)
-    if statement.like is not None:  # names match without regard to case
-        shown = shown.filter(pc.match_like(shown.column(0), statement.like, ignore_case=True))
-    return Result(shown)
+    return Result(OBJECTS[statement.kind].show(db, Page(statement.like, statement.limit, statement.offset)))
 
 
 def describe(db: Database, statement: s.Describe) -> Result:

@@ -13,6 +13,7 @@ from anabranch.database import Database
 from anabranch.errors import CatalogError
 from anabranch.log.storage import Storage, encoded_name
 from anabranch.objects.base import ObjectKind, properties
+from anabranch.objects.page import Page
 from anabranch.result import Result
 from anabranch.sql.reading.cursor import Cursor
 from anabranch.sql.reading.objects import Saying
@@ -68,8 +69,8 @@ class Notes(ObjectKind):
     def all(self, db: Database) -> Iterable[ObjectName]:
         return [ObjectName(NOTE, _place(db).read_json(file)["name"]) for file in sorted(_place(db).names())]
 
-    def show(self, db: Database) -> pa.Table:
-        return pa.table({"note": [which.name for which in self.all(db)]})
+    def show(self, db: Database, page: Page) -> pa.Table:
+        return pa.table({"note": [which.name for which in page.of(self.all(db), lambda which: which.name)]})
 
     def describe(self, db: Database, which: ObjectName) -> pa.Table:
         return properties(self._known(db, which.name).items())

@@ -324,6 +324,11 @@ def test_they_are_shown_by_name_with_their_host(db: SparklessDatabase) -> None:
     db.catch_up()
     assert [row["query"] for row in db.sql("SHOW QUERIES LIKE 'rule1_'")] == ["Rule10", "Rule11"]
     assert {(row["host"], row["status"]) for row in db.sql("SHOW QUERIES")} == {("host", "running")}
+    assert [row["query"] for row in db.sql("SHOW QUERIES LIKE 'rule1%' LIMIT 2 OFFSET 1")] == ["Rule10", "Rule11"]
+    assert [row["query"] for row in db.sql("SHOW QUERIES LIMIT 2")] == ["more", "Rule0"]
+    assert len(db.sql("SHOW QUERIES LIMIT 5 OFFSET 1000")) == 0
+    with pytest.raises(AnabranchError, match="expected a whole number"):
+        db.sql("SHOW QUERIES LIMIT -1")
     (row,) = db.sql("SHOW QUERIES LIKE 'rule3'")
     assert row["stream"] == 3
     assert [info["stream"] for info in db.sql("SHOW STREAMS LIKE 'more'")] == ["more"]

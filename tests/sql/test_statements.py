@@ -98,6 +98,8 @@ def test_insert_now_is_a_time_in_utc() -> None:
     [
         ("SHOW STREAMS", s.Show("stream")),
         ("show queries", s.Show("query")),
+        ("SHOW QUERIES LIKE 'a%' LIMIT 20 OFFSET 40", s.Show("query", "a%", 20, 40)),
+        ("SHOW STREAMS LIMIT 3", s.Show("stream", None, 3)),
         ("DESCRIBE QUERY q1", s.Describe("query", "q1")),
         ("DESC STREAM `a b`", s.Describe("stream", "a b")),
         ("DESCRIBE stream", s.Describe(None, "stream")),

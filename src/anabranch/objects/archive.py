@@ -12,6 +12,7 @@ from anabranch.archive.declaration import WINDOWED
 from anabranch.catalog import ARCHIVE, QUERY, ObjectName
 from anabranch.catalog.readers import history_of
 from anabranch.objects.base import ObjectKind, flat, properties
+from anabranch.objects.page import Page
 from anabranch.queries.asking import summaries_name
 from anabranch.result import Result
 from anabranch.schema import TIME_TYPE
@@ -79,9 +80,9 @@ class ArchivesOfStreams(ObjectKind):
     def all(self, db: Database) -> Iterable[ObjectName]:
         return [ObjectName(ARCHIVE, info.name, info.stream) for info in db.archives.infos()]
 
-    def show(self, db: Database) -> pa.Table:
+    def show(self, db: Database, page: Page) -> pa.Table:
         rows = []
-        for info in db.archives.infos():
+        for info in page.of(db.archives.infos(), lambda info: info.stream):
             about = db.describe_archive(info.stream, info.name)
             row = {name: about.get(name) for name in ("stream", "archive", "layout", "rows", "bytes")}
             rows.append({**row, "oldest": about.get("oldest_us"), "newest": about.get("newest_us")})

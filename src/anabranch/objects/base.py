@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from anabranch.catalog import ObjectName
 from anabranch.errors import AnabranchError
+from anabranch.objects.page import Page
 from anabranch.result import Result
 from anabranch.sql.reading.objects import Saying
 from anabranch.sql.statements import Statement
@@ -51,8 +52,8 @@ class ObjectKind(ABC):
         """The names of all of them."""
 
     @abstractmethod
-    def show(self, db: Database) -> pa.Table:
-        """All of them, with what is worth knowing at a glance."""
+    def show(self, db: Database, page: Page) -> pa.Table:
+        """Those of a page, with what is worth knowing at a glance."""
 
     @abstractmethod
     def describe(self, db: Database, which: ObjectName) -> pa.Table:

@@ -11,6 +11,7 @@ from anabranch.archive.declaration import archives_of
 from anabranch.catalog import ARCHIVE, QUERY, STREAM, ObjectName
 from anabranch.catalog.readers import reads
 from anabranch.objects.base import ObjectKind, flat, properties
+from anabranch.objects.page import Page
 from anabranch.result import Result
 from anabranch.sql.reading import objects as said
 from anabranch.sql.statements import AlterQuery, CreateQuery, CreateStreamAs, StartQuery, StopQuery
@@ -76,9 +77,9 @@ class Queries(ObjectKind):
     def all(self, db: Database) -> Iterable[ObjectName]:
         return [ObjectName(QUERY, info.name) for info in db.catalog.queries()]
 
-    def show(self, db: Database) -> pa.Table:
+    def show(self, db: Database, page: Page) -> pa.Table:
         rows = []
-        for query in db.queries():
+        for query in page.of(db.queries(), lambda query: query.name):
             stats = query.stats()
             rows.append(
                 {

@@ -14,6 +14,7 @@ from anabranch.log import lost
 from anabranch.log.stamps import length_of_time
 from anabranch.log.stream import ANSWERS, APPENDED, StreamInfo, rejects_name, rejects_owner
 from anabranch.objects.base import ObjectKind
+from anabranch.objects.page import Page
 from anabranch.objects.query import create_query
 from anabranch.result import Result
 from anabranch.schema import sql_type
@@ -75,7 +76,7 @@ class Streams(ObjectKind):
     def all(self, db: Database) -> Iterator[ObjectName]:
         return (ObjectName(STREAM, info.name) for info in db.catalog.streams())
 
-    def show(self, db: Database) -> pa.Table:
+    def show(self, db: Database, page: Page) -> pa.Table:
         rows = [
             {
                 "stream": about["name"],
@@ -86,7 +87,7 @@ class Streams(ObjectKind):
                 "rejects": about["rejects"],
                 "note": f"{length_of_time(about['ahead_us'])} ahead of the clock" if about["ahead_us"] else "",
             }
-            for about in db.overview_streams()
+            for about in page.of(db.overview_streams(), lambda about: str(about["name"]))
         ]
         return pa.Table.from_pylist(rows, schema=_SHOWN)
 

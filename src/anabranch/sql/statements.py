@@ -93,10 +93,12 @@ class Explain(Statement):
 
 @dataclass(frozen=True)
 class Show(Statement):
-    """All objects of a kind, or those whose name is like a pattern."""
+    """All objects of a kind in the order of their names, or those whose name is like a pattern; or a page of them."""
 
     kind: str
     like: str | None = None
+    limit: int | None = None
+    offset: int = 0
 
 
 @dataclass(frozen=True)
@@ -252,8 +254,8 @@ STATEMENTS: tuple[Syntax, ...] = (
         "the operators, the streams, what is kept and why it is bounded",
         Explain,
     ),
-    Syntax("SHOW STREAMS", "SHOW STREAMS [LIKE 'pattern']", "lists the streams", Show),
-    Syntax("SHOW QUERIES", "SHOW QUERIES [LIKE 'pattern']", "lists the standing queries", Show),
+    Syntax("SHOW STREAMS", "SHOW STREAMS [LIKE 'pattern'] [LIMIT n [OFFSET n]]", "lists the streams", Show),
+    Syntax("SHOW QUERIES", "SHOW QUERIES [LIKE 'pattern'] [LIMIT n [OFFSET n]]", "lists the standing queries", Show),
     Syntax("DESCRIBE", "DESCRIBE [STREAM | QUERY] name", "the columns and settings of a stream or query", Describe),
     Syntax("STOP QUERY", "STOP QUERY name", "ends the running of a query; its answers stay", StopQuery),
     Syntax("START QUERY", "START QUERY name", "runs a stopped query again, from where it was", StartQuery),
@@ -295,7 +297,7 @@ STATEMENTS: tuple[Syntax, ...] = (
         "the layout, rows, bytes, fractions and age of an archive",
         Describe,
     ),
-    Syntax("SHOW ARCHIVES", "SHOW ARCHIVES [LIKE 'pattern']", "lists the archives", Show),
+    Syntax("SHOW ARCHIVES", "SHOW ARCHIVES [LIKE 'pattern'] [LIMIT n [OFFSET n]]", "lists the archives", Show),
     Syntax(
         "VACUUM ARCHIVE",
         "VACUUM ARCHIVE [name] ON stream [RETAIN INTERVAL …]",

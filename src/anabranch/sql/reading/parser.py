@@ -174,10 +174,20 @@ def _pattern(cursor: Cursor) -> str:
     return cursor.advance().text
 
 
+def _number(cursor: Cursor) -> int:
+    token = cursor.peek()
+    if token is None or token.token_type != TokenType.NUMBER or not token.text.isdigit():
+        cursor.fail("expected a whole number")
+    return int(cursor.advance().text)
+
+
 def _show(cursor: Cursor, sayings: Sayings) -> Statement:
     for saying in sayings:
         if cursor.words(saying.plural):
-            return Show(saying.kind, _pattern(cursor) if cursor.words("LIKE") else None)
+            like = _pattern(cursor) if cursor.words("LIKE") else None
+            limit = _number(cursor) if cursor.words("LIMIT") else None
+            offset = _number(cursor) if limit is not None and cursor.words("OFFSET") else 0
+            return Show(saying.kind, like, limit, offset)
     raise _unknown(cursor, "SHOW")
 
 
