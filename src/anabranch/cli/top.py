@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from anabranch.cli.hosts import condensed
 from anabranch.cli.opening import open_existing
 from anabranch.cli.output import jsonable
 from anabranch.cli.terminal import console, is_terminal
@@ -64,7 +65,7 @@ def _print(overview: Overview, as_json: bool) -> None:
     screen.print(streams_table(overview["streams"], screen.width))
     if overview["queries"]:
         screen.print()
-        screen.print(queries_table(overview["queries"], screen.width))
+        screen.print(queries_table(condensed(overview["queries"]), screen.width))
     sys.stdout.flush()
 
 
@@ -85,7 +86,7 @@ def _live(look: Callable[[], Overview], path: str, every: float) -> None:
             Text(""),
             streams_table(overview["streams"], screen.width),
             Text(""),
-            queries_table(overview["queries"], screen.width),
+            queries_table(condensed(overview["queries"]), screen.width),
         )
 
     try:
