@@ -41,6 +41,11 @@ def test_without_a_place_for_a_script_it_is_plain_python(tmp_path: Path, monkeyp
     assert worker_python({"XDG_CACHE_HOME": str(tmp_path)}) == sys.executable
 
 
+def test_where_pyspark_is_not_installed_it_is_plain_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark.__file__", str(tmp_path / "spark" / "python" / "pyspark" / "__init__.py"))
+    assert worker_python({"XDG_CACHE_HOME": str(tmp_path)}) == sys.executable
+
+
 def test_no_worker_reads_pyspark_from_an_archive(spark: SparkSession) -> None:
     def look(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow

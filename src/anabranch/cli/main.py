@@ -108,7 +108,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("tail", "the last rows of a stream or of a query's answer", _tail_arguments),
     Command("top", "streams and queries of a database, live", _top_arguments),
     Command("check", "is everything there that was written, and as it was written?", _check_arguments),
-    Command("prepare", "once: make every later start of Spark take half the time", lambda parser: None),
+    Command("prepare", "once: make every later start of Spark take a third less", lambda parser: None),
     Command("data-server", "serve files, tables and streams over the network", _data_server_arguments),
 )
 

@@ -8,6 +8,7 @@ gone on.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -45,7 +46,8 @@ def next_members(begin: Offsets, ends: Ends, listing: str, streams: Offsets, log
         roster = roster_of(logs[listing], version)
         changes = logs[listing].read(before.row, version, ["change", "member"])
         now += _new_cohorts(begin, listing, changes, roster, logs)
-        now = [cohort for cohort in now if roster.has_members(version, cohort.low, cohort.high)]
+        places = sorted(place for place, _ in roster.members(version, version))
+        now = [cohort for cohort in now if bisect_left(places, cohort.low) < bisect_left(places, cohort.high)]
     moved = catching > 0 or any(not cohort.stopped for cohort in now)
     return Offset(version, before.time + moved, catching=tuple(now))
 

@@ -6,6 +6,7 @@ latter. Java looks whether the file fits and is whole, and does without it other
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import subprocess
 import sys
@@ -27,8 +28,9 @@ def archive_of(java: JavaHome) -> Path | None:
     Java itself would crash on one that was cut short: its size is a part of its name.
     """
     for archive in FOLDER.glob(f"{_name_of(java)}-*.jsa"):
-        if archive.stem.rpartition("-")[2] == str(archive.stat().st_size):
-            return archive
+        with contextlib.suppress(OSError):  # another process may be replacing it
+            if archive.stem.rpartition("-")[2] == str(archive.stat().st_size):
+                return archive
     return None
 
 

@@ -9,8 +9,12 @@ script gives the workers the path that this process had and becomes the interpre
 from __future__ import annotations
 
 import shlex
+import site
 import sys
 from collections.abc import MutableMapping
+from pathlib import Path
+
+import pyspark
 
 from anabranch.spark.scripts import NotKept, keep
 
@@ -23,10 +27,20 @@ PYTHONPATH=${{{PATH_VARIABLE}-}} exec @PYTHON@ "$@"
 
 
 def worker_python(env: MutableMapping[str, str]) -> str:
-    """The program that becomes a worker; sets in `env` what it reads. Without a place for a script it is Python."""
+    """The program that becomes a worker; sets in `env` what it reads.
+
+    It is Python itself where there is no place for a script, and where PySpark is not installed but was put into the
+    path of this process: workers would not find it.
+    """
+    if not _is_installed():
+        return sys.executable
     try:
         script = keep(_SCRIPT.replace("@PYTHON@", shlex.quote(sys.executable)), "bin/python", env)
     except NotKept:
         return sys.executable
     env[PATH_VARIABLE] = env.get("PYTHONPATH", "")
     return str(script)
+
+
+def _is_installed() -> bool:
+    return str(Path(pyspark.__file__).parents[1]) in (*site.getsitepackages(), site.getusersitepackages())

@@ -141,10 +141,6 @@ class Roster:
                 standing.append((turn[0], entry))
         return standing
 
-    def has_members(self, version: int, low: int, high: int) -> bool:
-        """Whether any has its place among the rows low ≤ n < high, as of a version."""
-        return any(low <= place < high for place, _ in self.members(version, version))
-
 
 _KEPT = 16
 _rosters: OrderedDict[str, Roster] = OrderedDict()
