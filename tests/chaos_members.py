@@ -1,9 +1,12 @@
 """A host under kill -9 while members come and go: every answer equals that of a run nobody disturbed.
 
-A life opens the database, goes on, and draws what it does next (append; make, drop, stop and start queries) from the
-number of the step, so that the next life does what this one did not get to. It is killed at a random moment. What it
-has done for good can be read off the database: rows by their producer's batch, queries by their names. In the end
+A life opens the database, goes on, and draws what it does next (append; make, drop, stop, start and move queries) from
+the number of the step, so that the next life does what this one did not get to. It is killed at a random moment. What
+it has done for good can be read off the database: rows by their producer's batch, queries by their names. In the end
 each query that is there must have answered what it answers alone.
+
+Meanwhile members fail now and then, for no reason that comes back, and are started again; and some answer more than a
+small budget, and are held back by themselves.
 
 The engine runs in the process that is killed, without Spark: the log, the list of members, the answers and the
 checkpoint are the real ones. `tests/spark/test_together.py` kills Spark's JVM.
@@ -18,18 +21,24 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from anabranch.errors import CatalogError
+from anabranch.operators.join.operator import WindowJoin
+from anabranch.operators.together.selections import Selections
+from anabranch.operators.windows.aggregate import WindowAggregate
+from anabranch.queries import host_upkeep
 from anabranch.testing.processes import kill
 from anabranch.testing.sparkless import SparklessDatabase
 
 BASE_US = 1_767_225_600_000_000
 STREAM = "CREATE STREAM s (n BIGINT, k INT, x DOUBLE, t STRING, at TIMESTAMP) TIMESTAMP BY at"
-SETTINGS = {"segment_bytes": 20_000, "segment_parts": 4, "batch_rows": 700}
+SETTINGS = {"segment_bytes": 20_000, "segment_parts": 4, "batch_rows": 700, "member_rows": 1000}
 STEPS = 40
 MEMBERS = 12
 """How many a step makes at most."""
@@ -60,10 +69,17 @@ def question(name: str) -> str:
             f"SELECT n, t, at FROM s WHERE x > {x} AND t LIKE 't1%'",
             f"SELECT n FROM s WHERE k IN ({k}, 3) AND x <= {x}",
             f"SELECT n, k FROM s WHERE t = 't{k}' OR x > 0.99",
+            f"SELECT A.n AS a, B.n AS b, A.at AS at FROM s A, s B WINDOW(A, B) = INTERVAL 1 SECOND "
+            f"WHERE A.k = B.k AND A.x > {x}",
             f"SELECT count(*) AS c, sum(x) AS total FROM s WHERE k = {k} WINDOW = INTERVAL 5 SECONDS",
             f"SELECT k, median(x) AS m FROM s WHERE x > {x} WINDOW = INTERVAL 4 SECONDS GROUP BY k",
         ]
     )
+
+
+def retained_us(name: str) -> int | None:
+    """How long the answers of a query are kept: a function of its name, too."""
+    return random.Random(f"retained {name}").choice([None, None, 20_000_000, 60_000_000])
 
 
 def changes(step: int) -> tuple[list[str], list[str]]:
@@ -81,6 +97,13 @@ def turns(step: int) -> tuple[list[str], list[str]]:
     return names[:5], names[5:]
 
 
+def moves(step: int) -> list[tuple[str, str | None]]:
+    """Which queries a step moves, if they are there, and where to: another host, or a place of their own."""
+    chance = random.Random(f"moves {step}")
+    names = [f"q{step - chance.randrange(6)}_{chance.randrange(MEMBERS)}" for _ in range(4)]
+    return [(name, chance.choice([None, "host", "other"])) for name in names]
+
+
 def wanted() -> set[str]:
     """The queries that are there after all steps."""
     names: set[str] = set()
@@ -92,6 +115,8 @@ def wanted() -> set[str]:
 
 def live(path: str) -> None:
     """Be the process that gets killed: all steps, those that were done before are passed over."""
+    host_upkeep._FORGET_FROM = 8
+    fail_now_and_then(random.SystemRandom())
     with SparklessDatabase(path, settings=SETTINGS) as db:
         for step in range(STEPS):
             db.append("s", rows(step), producer="chaos", batch=step)
@@ -99,8 +124,9 @@ def live(path: str) -> None:
             done = _done(path)
             if step > done:
                 new = {name: question(name) for name in made if not db.catalog.has_query(name)}
-                if new:
-                    db.create_queries(new)
+                for kept in sorted({retained_us(name) for name in new}, key=str):
+                    some = {name: text for name, text in new.items() if retained_us(name) == kept}
+                    db.create_queries(some, retain_us=kept)
                 for name in dropped:
                     with contextlib.suppress(CatalogError):
                         db.drop_query(name)
@@ -109,10 +135,34 @@ def live(path: str) -> None:
                     db.get_query(name).stop()
                 for name in filter(db.catalog.has_query, started):
                     db.get_query(name).start()
+                for name, to in moves(step):
+                    if db.catalog.has_query(name) and not db._queries.moves.is_moving(name):
+                        db._queries.moves.begin(name, to)
                 (Path(path).parent / "done").write_text(str(step))
             print(step, flush=True)
             db.catch_up()
+            db._queries.moves.go_on()
+            db._queries.look_after()  # its thread does so once a second
+            for query in db.queries():
+                if query.status == "failed":
+                    query.start()
     print("end", flush=True)
+
+
+def fail_now_and_then(chance: random.Random) -> None:
+    """Have members of hosts raise in this process, one in a hundred times."""
+
+    def failing(run: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+        def ran(*given: Any) -> Iterator[Any]:
+            for part in run(*given):
+                if chance.random() < 0.01:
+                    raise MemoryError
+                yield part
+
+        return ran
+
+    for kind in (Selections, WindowAggregate, WindowJoin):
+        kind.run = failing(kind.run)  # type: ignore[method-assign]
 
 
 def _done(path: str) -> int:
@@ -157,14 +207,23 @@ def _one_life(path: str, delay: float) -> bool:
 def _check(path: str, place: Path) -> dict[str, int]:
     names = wanted()
     with SparklessDatabase(path, settings=SETTINGS) as db:
-        db.catch_up()
+        for _ in range(4):
+            db.catch_up()
+            db._queries.moves.go_on()
+        assert not list(db.catalog.hosted.leaving())
+        assert not db.catalog.leaving_home()
         assert {query.name for query in db.queries()} == names
-        assert {query.status for query in db.queries()} == {"running", "stopped"}
+        assert {query.status for query in db.queries()} <= {"running", "stopped", "failed"}
         for query in db.queries():
             query.start()
         db.catch_up()
         assert {query.status for query in db.queries()} == {"running"}
+        for _ in range(100):
+            db._queries.look_after()
         answers = {name: db.get_query(name).table().to_pylist() for name in names}
+        firsts = {name: db.reader(name).first_row() for name in names}
+        assert db.check().fine
+        said = Counter(event["event"] for query in db.queries() for event in query.events())
     with SparklessDatabase(place / "alone") as db:
         db.sql(STREAM)
         for step in range(STEPS):
@@ -177,8 +236,11 @@ def _check(path: str, place: Path) -> dict[str, int]:
                 asked[question(name)] = query.table().to_pylist()
                 db.drop_query(query.name)
     for name in sorted(names):
-        assert answers[name] == asked[question(name)], f"{name}: {question(name)}"
-    return {"queries": len(names), "answers": sum(map(len, answers.values()))}
+        assert answers[name] == asked[question(name)][firsts[name] :], f"{name}: {question(name)}"
+        assert not firsts[name] or retained_us(name)
+    assert {"member_failed", "member_held_back", "member_released"} <= said.keys()
+    gone = sum(firsts.values())
+    return {"queries": len(names), "answers": sum(map(len, answers.values())), "let go": gone, **said}
 
 
 if __name__ == "__main__":

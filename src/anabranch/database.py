@@ -18,6 +18,7 @@ from anabranch import execution as _run
 from anabranch.archive.declaration import WINDOWED, ArchiveInfo
 from anabranch.archive.summaries.eager import eager_select
 from anabranch.catalog import ARCHIVE, QUERY, STREAM, Catalog, ObjectName
+from anabranch.catalog.hosted import MEMBERS
 from anabranch.catalog.planning import plan_query
 from anabranch.catalog.writers import Writers
 from anabranch.clock import Clock, SystemClock
@@ -28,8 +29,8 @@ from anabranch.engine.protocol import Engine
 from anabranch.errors import CatalogError, DataError, QueryError, StreamError
 from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.offset import End
-from anabranch.log.slices import HOST, slices_of
-from anabranch.log.stream import INFO, StreamInfo, rejects_storage
+from anabranch.log.slices import slices_of
+from anabranch.log.stream import HOST, INFO, StreamInfo, rejects_storage
 from anabranch.objects import OBJECTS, dependences, sayings
 from anabranch.operators.base import Operator
 from anabranch.queries import Query
@@ -52,6 +53,10 @@ from anabranch.sql.tree import Select
 
 if TYPE_CHECKING:
     from anabranch.connectors.base import Reader
+
+
+_NOT_LOOKED_AT = {"newest_us": None, "ahead_us": 0, "rejects": 0, "retain_us": None, "of_host": False}
+"""Of a stream whose rows nobody looks at to show it."""
 
 
 class Database:
@@ -200,10 +205,10 @@ class Database:
     def follow_host(self, host: str = "host", start: int | None = None) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The answers of all members of a host as they come, each with the name of its query; one look serves all.
 
-        `start`: a row of the host's own log to begin with (0: the first); None: from now on.
+        `start`: a row of the host's own log to begin with (0: the first that is kept); None: from now on.
         """
         reader = self.reader(host)
-        at = reader.end().row if start is None else start
+        at = reader.end().row if start is None else start or reader.first_row()
         for table in reader.tail(at, follow=True):
             if self._going_on.is_closed:
                 return
@@ -319,9 +324,13 @@ class Database:
         owner: ObjectName | None = None,
         *,
         alone: bool = False,
+        retain_us: int | None = None,
     ) -> Query:
-        """Make and start a standing query from a parsed SELECT; `owner` is what it is a part of."""
-        return self._queries.create(name, select, kind, owner, alone=alone)
+        """Make and start a standing query from a parsed SELECT; `owner` is what it is a part of.
+
+        `retain_us`: how long its answers are kept (None: for good).
+        """
+        return self._queries.create(name, select, kind, owner, alone=alone, retain_us=retain_us)
 
     def create_queries(
         self,
@@ -329,19 +338,26 @@ class Database:
         *,
         host: str = "host",
         problems: list[Problem] | None = None,
+        retain_us: int | None = None,
     ) -> list[Query]:
         """Make many standing queries at once, members of one host, which runs them all as one.
 
         `selects`: a SELECT for each name. All are made or none: an error tells of each that is wrong. Who gives a
         list for `problems` gets the others made, and finds there what is wrong with those that were not.
+        `retain_us`: how long their answers are kept (None: for good).
         """
         self._check()
         pairs = list(selects.items() if isinstance(selects, Mapping) else selects)
-        return self._queries.create_texts(pairs, host, problems)
+        return self._queries.create_texts(pairs, host, problems, retain_us)
 
-    def create_member(self, name: str, select: Select, host: str) -> Query:
+    def create_member(self, name: str, select: Select, host: str, *, retain_us: int | None = None) -> Query:
         """Make a standing query from a parsed SELECT, a member of a host."""
-        return self._queries.create_member(name, select, host)
+        return self._queries.create_member(name, select, host, retain_us)
+
+    def move_query(self, name: str, host: str | None) -> Query:
+        """Have a standing query be run by a host together with others, or alone (None), from where it is."""
+        self._queries.moves.move(name, host)
+        return self.get_query(name)
 
     def get_query(self, name: str) -> Query:
         """The handle of a query that exists."""
@@ -424,6 +440,7 @@ class Database:
 
     def overview_streams(self) -> list[dict[str, Any]]:
         streams = []
+        hosts = {name.lower() for name in self.catalog.hosted.hosts()}
         for info in self.streams():
             if HOST in info.options:
                 streams.append(self._overview_of_member(info))
@@ -444,18 +461,20 @@ class Database:
                     "newest_us": end.time if end.row else None,
                     "ahead_us": self.catalog.ahead_of_clock(info),
                     "rejects": StreamReader(rejects).end().row if rejects.exists(INFO) else 0,
+                    "retain_us": info.retain_us,
+                    "of_host": info.origin == MEMBERS or info.name.lower() in hosts,
                 }
             )
         for name in self.catalog.damaged_streams():
-            nothing = {"rows": 0, "bytes": 0, "newest_us": None, "ahead_us": 0, "rejects": 0}
+            nothing = {"rows": 0, "bytes": 0, **_NOT_LOOKED_AT}
             streams.append({"name": name, "origin": "damaged: its declaration cannot be read", **nothing})
         return streams
 
     def _overview_of_member(self, info: StreamInfo) -> dict[str, Any]:
         """The same of a stream that is part of a host's log: nobody opens ten thousand of them to look at them."""
         rows = self.get_query(info.name).stats()["stream"]["rows"]
-        nothing = {"bytes": 0, "newest_us": None, "ahead_us": 0, "rejects": 0}
-        return {"name": info.name, "kind": info.origin, "origin": f"query {info.owner}", "rows": rows, **nothing}
+        known = {"name": info.name, "kind": info.origin, "origin": f"query {info.owner}", "rows": rows, "bytes": 0}
+        return {**known, **_NOT_LOOKED_AT, "retain_us": info.retain_us}
 
     # -- the end ---------------------------------------------------------------------------------
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
+from anabranch.archive.reader import HistoryReader
 from anabranch.catalog import STREAM, ObjectName
 from anabranch.catalog.planning import plan_query, plan_question
 from anabranch.errors import AnabranchError, DataError
-from anabranch.log.reader import StreamReader
 from anabranch.log.stream import rejects_name
 from anabranch.objects import OBJECTS
 from anabranch.objects.base import Doing
@@ -103,7 +103,7 @@ def _size(db: Database, streams: Iterable[str]) -> int:
     total = 0
     for name in streams:
         reader = db.history(name)
-        known = isinstance(reader, StreamReader) and not reader.has_archives
+        known = isinstance(reader, HistoryReader) and not reader.has_archives
         total += reader.size() if known else sys.maxsize
     return total
 

@@ -42,6 +42,26 @@ SETTINGS: tuple[Setting, ...] = (
         16,
         "So many standing queries stand alone; those made after them are members of hosts if they can be; 0: all do.",
     ),
+    Setting(
+        "member_rows",
+        2_000_000,
+        "The most answers of a host's query in a micro-batch; one that has more is held back by itself; 0: any.",
+    ),
+    Setting(
+        "member_bytes",
+        128 * 1024 * 1024,
+        "The most bytes of such answers, as above; 0: any.",
+    ),
+    Setting(
+        "member_ms",
+        1_000,
+        "The most milliseconds of a micro-batch for one that takes over half of what all take, as above; 0: any.",
+    ),
+    Setting(
+        "heavy_seconds",
+        60.0,
+        "A host's query that has been held back and behind so long goes on alone, until it is light as long; 0: never.",
+    ),
     Setting("batch_rows", 2_000_000, "The most rows of one stream a micro-batch takes in.", least=1),
     Setting("reevaluate_every", 1, "A windowed query answers every k-th of its windows.", least=1),
     Setting(

@@ -172,7 +172,7 @@ def test_several_threads_read_with_one_reader(db: ab.Database) -> None:
         assert reader.read(low, low + 100, ["id"]).column("id").to_pylist() == list(range(low, low + 100))
 
     def look() -> None:
-        reader._seen = None
+        reader._log.look_again()
         reader.refresh()
 
     for action in (read, read, read, look):

@@ -30,7 +30,7 @@ TINY: dict[str, Any] = {
     "windows": windows.Sizes(FIGURES_SIZES, BARS, SPARK),
     "window_join": JOIN,
     "merge": MERGE,
-    "many_queries": many_queries.Sizes((1, 20), 2000, 1, 2000, 1, 3, 100, 200, 4000),
+    "many_queries": many_queries.Sizes((1, 20), 2000, 1, 2000, 1, 3, 100, 200, 4000, peers=None),
     "archive": ARCHIVE,
 }
 FIGURES = {
@@ -218,7 +218,8 @@ def test_many_queries_says_its_figures(
     spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = run_tiny("many_queries", monkeypatch, capsys)
-    assert found["bars"] == 19
+    assert found["bars"] == 20
+    assert found["notes"]["peers"] == "no peers were asked for"
 
 
 @pytest.mark.long

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 
 from benchmarks.harness import WrongAnswer
-from benchmarks.peers.environments import Missing, Peers, _environment, write_files
+from benchmarks.peers.environments import Peers, _environment, write_files
 from benchmarks.peers.job import Job, Said, sum_up
+from benchmarks.peers.programs import Missing
 from benchmarks.window_join import figure7 as window_join_figure7
 from benchmarks.window_join import memory as window_join_memory
 from benchmarks.window_join import oracle as window_join_oracle

@@ -16,7 +16,6 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from anabranch.connectors import CONNECTORS, Declared, connector_of
-from anabranch.connectors.opening import end_of, open_stream
 from anabranch.dataspace.access import Access
 from anabranch.dataspace.client import DataSpaceClient
 from anabranch.dataspace.ranges import ranges_of
@@ -28,6 +27,7 @@ from anabranch.log.stream import StreamInfo
 from anabranch.operators.base import Inputs
 from anabranch.operators.merge.range_operator import RangeMerge
 from anabranch.operators.offset import Offset
+from anabranch.operators.opening import end_of, open_stream
 from anabranch.schema import StreamSchema
 from anabranch.testing.harness import run_batch
 from anabranch.testing.memory_log import MemoryLog

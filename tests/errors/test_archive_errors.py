@@ -116,7 +116,7 @@ STATEMENTS = [
     (
         "ALTER TABLE cars",
         'NOT_IN_THE_LANGUAGE (line 1, column 7) "ALTER TABLE" does not begin a statement. Hint: there '
-        "are: ALTER QUERY, ALTER STREAM, ALTER ARCHIVE",
+        "are: ALTER QUERY, ALTER QUERY ON HOST, ALTER STREAM, ALTER ARCHIVE",
     ),
     (
         "DROP ARCHIVE",

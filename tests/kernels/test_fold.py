@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 
 from anabranch.errors import QueryError
 from anabranch.kernels.fold import Count, Exact, Extreme, FloatSum, IntegerSum, Moments, Slots, State, assign_slots
+from anabranch.kernels.sums import DoubleSum
 from anabranch.kernels.values import from_order_numbers, frozen, order_numbers
 
 STATES: list[tuple[State, pa.DataType]] = [
     (Count(), pa.float64()),
     (FloatSum(), pa.float64()),
     (FloatSum(), pa.float32()),
+    (DoubleSum(), pa.float64()),
     (IntegerSum(), pa.int32()),
     (Extreme(largest=True), pa.float64()),
     (Extreme(largest=False), pa.int8()),

@@ -93,7 +93,7 @@ def test_the_command_does_it_once(java: JavaHome, tmp_path: Path, capsys: pytest
     make_ready(java, few_classes(tmp_path), "")
     assert main(["prepare", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert (said["made"], said["classes"]) == (False, str(archive_of(java)))
+    assert (said["made"], said["classes"], said["compiled"]) == (False, str(archive_of(java)), True)
 
 
 @pytest.mark.long  # every `make test` begins with this command

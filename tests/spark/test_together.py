@@ -76,3 +76,25 @@ def test_many_are_one_query_of_spark_and_outlive_its_jvm(tmp_path: Path) -> None
         db.append("s", rows(10_000, 10_100))
         db.get_query("k3").wait(120)
         assert db.get_query("k3").table().num_rows == 202
+
+
+def test_a_query_moves_between_hosts_while_rows_come_and_others_read_its_answers(tmp_path: Path) -> None:
+    asked = {"q": "SELECT k, x, at FROM s WHERE k < 10", "w": "SELECT sum(x) AS s FROM s WINDOW = INTERVAL 10 SECONDS"}
+    over = "SELECT count(*) AS n FROM q WINDOW = INTERVAL 10 SECONDS"
+    with ab.open(tmp_path / "river", settings={"warm_up": 0}) as db:
+        db.sql("CREATE STREAM s (k INT, x DOUBLE, t STRING, at TIMESTAMP) TIMESTAMP BY at")
+        queries = [db.query(text, name=name) for name, text in asked.items()]
+        above = db.query(over, name="over")
+        places = ("crowd", "another", None)
+        for part, place in enumerate(places):
+            db.append("s", rows(2000 * part, 2000 * (part + 1)))
+            for query in queries:
+                db.sql(f"ALTER QUERY {query.name} {f'ON HOST {place}' if place else 'ALONE'}")
+                assert query.host == place
+        db.append("s", rows(6000, 8000))
+        for query in (*queries, above):
+            query.wait(60)
+        answers = {name: told(db, name) for name in (*asked, "over")}
+        assert above.status == "running"
+        assert db.check().fine
+    assert answers == expected({**asked, "over": over}, 8000, tmp_path / "alone")

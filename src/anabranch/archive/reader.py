@@ -7,7 +7,8 @@ other begins, and whether a row comes from here or there makes no difference to 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,20 +19,28 @@ from anabranch.archive.estimation.strata import STRATUM
 from anabranch.archive.facts import Aside, aside_of, united
 from anabranch.errors import CatalogError, DataError, StreamError, did_you_mean
 from anabranch.kernels.sampling import kept, key_lots, lots_between
+from anabranch.log.brought_home import AnswersReader
+from anabranch.log.followed import Followed
 from anabranch.log.lost import Loss, losses
-from anabranch.log.offset import Piece
+from anabranch.log.offset import End, Piece
 from anabranch.log.reader import SETTLED_NS, StreamReader
 from anabranch.log.storage import Storage
 
+Found = TypeVar("Found")
 
-class HistoryReader(StreamReader):
-    """A `StreamReader` that goes on in the stream's archives where the log begins.
 
-    `archive`: only that one is read, by name. Without any archive it is the log alone.
+class HistoryReader(Followed):
+    """A reader of a stream's log that goes on in its archives where that begins.
+
+    `archive`: only that one is read, by name. Without any archive it is the log alone. `log` reads what a host's log
+    has of a stream; others have a log of their own.
     """
 
-    def __init__(self, storage: Storage, archive: str | None = None) -> None:
-        super().__init__(storage)
+    def __init__(
+        self, storage: Storage, archive: str | None = None, log: StreamReader | AnswersReader | None = None
+    ) -> None:
+        self._log = StreamReader(storage) if log is None else log
+        super().__init__(storage, self._log.info)
         self._wanted = archive
         self._archives: list[ArchiveReader] = []
         self._children: dict[str, HistoryReader] = {}
@@ -74,7 +83,7 @@ class HistoryReader(StreamReader):
     def only(self, archive: str) -> HistoryReader:
         """The same stream with one of its archives."""
         if archive not in self._children:
-            self._children[archive] = HistoryReader(self._storage, archive)
+            self._children[archive] = HistoryReader(self._storage, archive, self._log)
         self._children[archive].refresh()
         return self._children[archive]
 
@@ -86,8 +95,44 @@ class HistoryReader(StreamReader):
     def has_archives(self) -> bool:
         return bool(self._archives)
 
+    @property
+    def skew_us(self) -> int:
+        return self._log.skew_us
+
+    @property
+    def identity(self) -> str:
+        """The same for readers of the same rows only."""
+        return self._log.identity
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes that were read of the log."""
+        return self._log.bytes_read
+
+    def end(self) -> End:
+        end = self._log.end()
+        self._refresh_archives()
+        return end
+
+    def arrived(self) -> int | None:
+        return self._log.arrived()
+
+    def gaps(self) -> list[Loss]:
+        return self._log.gaps()
+
+    def missing(self, rows: Loss) -> StreamError:
+        return self._log.missing(rows)
+
+    def size(self) -> int:
+        """Bytes of the log."""
+        return self._log.size()
+
     def refresh(self) -> None:
-        super().refresh()
+        self._log.refresh()
+        self._refresh_archives()
+
+    def _refresh_archives(self) -> None:
+        """After the log, which lets go of nothing that is not in them."""
         self._find_archives()
         for archive in self._archives:
             archive.refresh()
@@ -109,11 +154,14 @@ class HistoryReader(StreamReader):
     # -- which rows there are ----------------------------------------------------------------------
 
     def first_logged_row(self) -> int:
-        return super().first_row()
+        return self._log.first_row()
 
     def first_row(self) -> int:
-        logged = super().first_row()
+        logged = self._log.first_row()
         oldest = self._oldest(logged)
+        if oldest is None and logged > 0:
+            self._refresh_archives()
+            oldest = self._oldest(logged)
         if oldest is None and logged > 0 and not losses(self._storage):
             # What is archived is let go of in the log, never the other way round.
             if ends := [archive.end for archive in self._archives if archive.runs]:
@@ -138,23 +186,26 @@ class HistoryReader(StreamReader):
         return max((archive.end for archive in self._archives), default=0)
 
     def row_at_time(self, time: int, end: int) -> int:
-        logged = super().first_row()
+        return self._though_retention_moves_on(lambda: self._row_at_time(time, end))
+
+    def _row_at_time(self, time: int, end: int) -> int:
+        logged = self._log.first_row()
         oldest = self._oldest(logged)
         if oldest is not None and oldest.first < logged:
             row = oldest.row_at_time(time)
             if row < logged:
                 return min(row, end)
-        return super().row_at_time(time, end)
+        return self._log.row_at_time(time, end)
 
     def pieces(self, start: int, end: int) -> list[Piece]:
-        self._look_up_to(end if start < end else 0)
+        self._log.look_up_to(end if start < end else 0)
         for attempt in range(8):
             pieces = self._pieces(start, end)
-            missing = _between(pieces, max(start, self.first_row()), min(end, self._end))
+            missing = _between(pieces, max(start, self.first_row()), min(end, self._log.end().row))
             if missing is None:
                 return pieces
             time.sleep(0.004 * 2**attempt - 0.004)
-            self._seen = None  # the log let go of what was archived between two looks
+            self._log.look_again()  # it let go of what was archived between two looks
             self.refresh()
         assert missing is not None
         raise self.missing(missing)
@@ -163,21 +214,13 @@ class HistoryReader(StreamReader):
         archive = self._cheapest(start, end, (), 0.01, None)
         archived = archive.pieces(start, end) if archive is not None else []
         if not archived:
-            return self._logged(start, end)
+            return self._log.pieces(start, end)
         # The log may still have rows that an archive has let go.
-        return [*self._logged(start, archived[0].first), *archived, *self._logged(archived[-1].end, end)]
-
-    def _logged(self, start: int, end: int) -> list[Piece]:
-        """How rows lie in segments of the log."""
-        return [
-            Piece(max(segment.first, start), min(segment.end, end), segment.time_first, segment.time_last)
-            for segment in self._chain
-            if max(segment.first, start) < min(segment.end, end)
-        ]
+        return [*self._log.pieces(start, archived[0].first), *archived, *self._log.pieces(archived[-1].end, end)]
 
     def files(self, since: int | None, until: int | None) -> tuple[list[str], int] | None:
         """Files with all rows of some time that come before a row, and that row; None if they are not all in files."""
-        oldest = self._oldest(super().first_row())
+        oldest = self._oldest(self._log.first_row())
         if oldest is None or oldest.first > self.first_row() or not oldest.storage.is_local:
             return None
         return oldest.files(since, until), oldest.end
@@ -185,20 +228,26 @@ class HistoryReader(StreamReader):
     # -- rows --------------------------------------------------------------------------------------
 
     def read(self, start: int, end: int, columns: list[str] | None = None) -> pa.Table:
+        return self._though_retention_moves_on(lambda: self._read(start, end, columns))
+
+    def _read(self, start: int, end: int, columns: list[str] | None) -> pa.Table:
+        logged = self._log.first_row()
+        oldest = self._oldest(logged) if start < logged else None
+        if oldest is None or start < oldest.first or start >= end:
+            return self._log.read(start, end, columns)
+        names = self.schema.names if columns is None else columns
+        old = oldest.read(start, min(end, logged), names)
+        return old if end <= logged else pa.concat_tables([old, self._log.read(logged, end, columns)])
+
+    def _though_retention_moves_on(self, look: Callable[[], Found]) -> Found:
+        """It may do so between a look at the log and one at the archives: what it took is archived."""
         for attempt in range(4):
-            logged = super().first_row()
-            oldest = self._oldest(logged) if start < logged else None
             try:
-                if oldest is None or start < oldest.first or start >= end:
-                    return super().read(start, end, columns)
-                names = self.schema.names if columns is None else columns
-                old = oldest.read(start, min(end, logged), names)
-                return old if end <= logged else pa.concat_tables([old, super().read(logged, end, columns)])
+                return look()
             except StreamError as problem:
-                # Retention may have moved on between the two looks: what it took is archived.
                 if problem.name != "ROWS_ARE_GONE" or attempt == 3:
                     raise
-                self._seen = None
+                self._log.look_again()
                 self.refresh()
         raise AssertionError("unreachable")
 
@@ -276,11 +325,8 @@ class HistoryReader(StreamReader):
         if archive is not None:
             total, low = archive.sample_bytes(start, end, columns, keep, by), max(start, archive.end)
         if low < end:
-            self._look_up_to(end)
-            share = len(columns) / max(len(self.schema), 1)
-            for segment in self._chain:
-                rows = min(segment.end, end) - max(segment.first, low)
-                total += int(segment.size * share * max(rows, 0) / segment.rows)
+            self._log.look_up_to(end)
+            total += int(self._log.bytes_of(low, end) * len(columns) / max(len(self.schema), 1))
         return total
 
 

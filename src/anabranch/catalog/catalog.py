@@ -30,16 +30,15 @@ from anabranch.catalog.query_info import QueryInfo
 from anabranch.catalog.readers import ARCHIVE, QUERY, ObjectName, Readers
 from anabranch.clock import Clock
 from anabranch.connectors import connector_of
-from anabranch.connectors.opening import end_of, open_stream
 from anabranch.dataspace.access import Access
 from anabranch.errors import CatalogError, StreamError, did_you_mean
 from anabranch.log.lock import BEING_WRITTEN, WriterLock
 from anabranch.log.offset import End
-from anabranch.log.slices import HOST
 from anabranch.log.stamps import AHEAD_US
 from anabranch.log.storage import Storage, decoded_name, encoded_name
 from anabranch.log.stream import (
     ANSWERS,
+    HOST,
     INFO,
     StreamInfo,
     has_rows,
@@ -47,10 +46,12 @@ from anabranch.log.stream import (
     rejects_owner,
     rejects_storage,
 )
+from anabranch.operators.opening import end_of, open_stream
 from anabranch.schema import StreamSchema, arrow_type
 
 if TYPE_CHECKING:
     from anabranch.connectors.base import Reader
+    from anabranch.operators.together.roster import Entry
 
 FORMAT = 1
 _MARKER = "anabranch.json"
@@ -204,6 +205,12 @@ class Catalog:
                 self._refuse_if_taken(info.name)
             append()
 
+    def add_moved(self, host: str, info: QueryInfo, append: Callable[[], None]) -> None:
+        """A query that was elsewhere before as a member of a host; once, whoever tries."""
+        with self.lock():
+            if self.hosted.member_of(host, info.name, info.id) is None:
+                append()
+
     def _refuse_if_taken(self, name: str) -> None:
         if self._has_stream(name) and not self._was_a_member(self.stream_storage(name), name):
             raise CatalogError(
@@ -238,10 +245,18 @@ class Catalog:
 
     def _find_query(self, name: str) -> QueryInfo | None:
         info = self._query(_directory(name))
-        if info is not None:
+        if info is not None and (info.bound_for is None or self._hosted(info) is None):
             return info
         member = self.hosted.find(name)
         return None if member is None else member.info
+
+    def _hosted(self, info: QueryInfo) -> Entry | None:
+        """A query that moves to a host, as its member, once it is there."""
+        return None if info.bound_for is None else self.hosted.member_of(info.bound_for, info.name, info.id)
+
+    def query_alone(self, name: str) -> QueryInfo | None:
+        """What is kept of a query that no host runs, or not yet."""
+        return self._query(_directory(name))
 
     def query_names(self) -> list[str]:
         """What the queries are called, in small letters: none is opened."""
@@ -265,8 +280,16 @@ class Catalog:
 
     def queries_alone(self) -> list[QueryInfo]:
         """Those that are run by themselves: hosts among them, and not their members."""
+        infos = [info for info in self._alone() if self._hosted(info) is None]
+        return sorted(infos, key=lambda info: info.name.lower())
+
+    def leaving_home(self) -> list[QueryInfo]:
+        """Those that are about to be members of hosts, or are already."""
+        return [info for info in self._alone() if info.bound_for is not None]
+
+    def _alone(self) -> Iterator[QueryInfo]:
         infos = (self._query(directory) for directory in self.root.child("queries").directories())
-        return sorted((info for info in infos if info is not None), key=lambda info: info.name.lower())
+        return (info for info in infos if info is not None)
 
     def count_alone(self) -> int:
         """How many stand alone; none is opened."""
@@ -277,7 +300,7 @@ class Catalog:
         data = storage.read_json(QUERY_INFO)
         if data is None:
             name = decoded_name(directory)
-            there = storage.exists(QUERY_INFO) or (storage.exists("checkpoint") and self._is_of_answers(name))
+            there = storage.exists(QUERY_INFO) or (storage.exists("checkpoint") and self._has_own_answers(name))
             return QueryInfo(name, "", id="") if there else None
         info = QueryInfo.from_json(data)
         return replace(info, owner=self._archive_filled_by(info.name)) if _has_lost_owner(info) else info
@@ -342,6 +365,34 @@ class Catalog:
             self._remove("streams", name)
             if info is not None:
                 self.readers.forget(ObjectName(QUERY, info.name), info.reads or ())
+
+    def _has_own_answers(self, name: str) -> bool:
+        """Whether there are answers of a query that no host runs."""
+        storage = self.root.child("streams", _directory(name))
+        if not storage.exists(INFO):
+            return False
+        info = StreamInfo.load(storage)
+        return info.origin == ANSWERS and HOST not in info.options
+
+    def take_home(self, info: QueryInfo, plan: dict[str, Any]) -> None:
+        """A query stands alone that a host has run; its answers are in its own log by now."""
+        with self.lock():
+            self.save_plan(info, plan)
+            self.readers.note(ObjectName(QUERY, info.name), info.reads or ())
+            self.save_query(info)
+
+    def answers_are_home(self, info: QueryInfo) -> None:
+        """All answers of a query are in its own log."""
+        storage = self.stream_storage(info.name)
+        declared = StreamInfo.load(storage)
+        if HOST in declared.options:
+            replace(declared, options={}).save(storage)
+
+    def leave_home(self, info: QueryInfo) -> None:
+        """A query stands alone no longer; its answers so far stay where they are."""
+        with self.lock():
+            self._remove("queries", info.name)
+            self.readers.forget(ObjectName(QUERY, info.name), info.reads or ())
 
     def forget_member(self, name: str) -> None:
         """Remove what was declared of a member's answers for others, once it is no member any more."""

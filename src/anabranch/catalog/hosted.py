@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch.catalog.query_info import QueryInfo
 from anabranch.log.reader import StreamReader
-from anabranch.log.slices import HOST, MEMBER, SINCE
 from anabranch.log.storage import Storage, decoded_name, encoded_name
-from anabranch.log.stream import ANSWERS, INFO, StreamInfo
-from anabranch.operators.together.changes import RUNNING
+from anabranch.log.stream import ANSWERS, FIRST, HOST, INFO, MEMBER, SINCE, StreamInfo
+from anabranch.operators.together.changes import LEAVING, RUNNING
 from anabranch.operators.together.roster import Entry, Roster, roster_of
 from anabranch.schema import StreamSchema
 
@@ -42,9 +41,7 @@ class Hosted(NamedTuple):
 
     @property
     def info(self) -> QueryInfo:
-        return QueryInfo.from_json(
-            {**self.entry.data["query"], "host": self.host, "running": self.entry.state in RUNNING}
-        )
+        return QueryInfo.from_json({**self.entry.query, "host": self.host, "running": self.entry.state in RUNNING})
 
 
 class HostedQueries:
@@ -86,16 +83,37 @@ class HostedQueries:
     # -- members -----------------------------------------------------------------------------------
 
     def find(self, name: str) -> Hosted | None:
+        """The member of a name; of one that moves, where it is now."""
+        left = None
         for host in self.hosts():
             entry = self.roster(host).by_name.get(name.lower())
-            if entry is not None:
+            if entry is not None and entry.state != LEAVING:
                 return Hosted(host, entry)
-        return None
+            if entry is not None:
+                left = Hosted(host, entry)
+        return None if left is None or self._stands_alone(left) else left
 
     def all(self) -> Iterator[Hosted]:
         for host in self.hosts():
             for entry in self.roster(host).by_name.values():
+                if entry.state != LEAVING or self.find(entry.name) == (host, entry):
+                    yield Hosted(host, entry)
+
+    def leaving(self) -> Iterator[Hosted]:
+        """Those that go on elsewhere, and may have arrived there."""
+        for host in self.hosts():
+            for entry in list(self.roster(host).leaving.values()):
                 yield Hosted(host, entry)
+
+    def member_of(self, host: str, name: str, id: str) -> Entry | None:
+        """A certain query, as a member of a host."""
+        entry = self.roster(host).by_name.get(name.lower()) if self.is_host(host) else None
+        return entry if entry is not None and entry.query["id"] == id else None
+
+    def _stands_alone(self, left: Hosted) -> bool:
+        """Whether a query that has left a host stands alone now."""
+        info = self._catalog.query_alone(left.entry.name)
+        return info is not None and info.id == left.entry.query["id"]
 
     def answers(self, found: Hosted) -> StreamInfo:
         """The stream of a member's answers."""
@@ -104,10 +122,19 @@ class HostedQueries:
             HOST: encoded_name(found.host),
             MEMBER: str(found.entry.number),
             SINCE: str(data["since"]),
+            FIRST: str(found.entry.first),
         }
         schema = StreamSchema.from_json(data["plan"]["schema"])
         query = data["query"]
-        return StreamInfo(query["name"], schema, origin=ANSWERS, owner=query["name"], options=place, id=query["id"])
+        return StreamInfo(
+            query["name"],
+            schema,
+            retain_us=found.entry.retain_us,
+            origin=ANSWERS,
+            owner=query["name"],
+            options=place,
+            id=data.get("answers", query["id"]),
+        )
 
     def declare(self, found: Hosted, storage: Storage) -> StreamInfo:
         """The same, where others find it who know it by its directory alone."""
@@ -116,4 +143,6 @@ class HostedQueries:
         if not isinstance(declared, dict) or declared.get("id") != info.id:
             storage.delete_all()
             info.create(storage, logged=False)
+        elif declared["options"] != info.options:
+            info.save(storage)  # it has moved
         return info

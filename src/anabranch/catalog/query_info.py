@@ -32,12 +32,19 @@ class QueryInfo:
     """The archive that it fills, with which it comes and goes."""
     host: str | None = None
     """The host that it is a member of; None: it stands alone."""
+    bound_for: str | None = None
+    """The host that it is about to be a member of."""
+    came_from: str | None = None
+    """The host that it has left by itself, as it was too heavy, and goes back to."""
+    times_left: int = 0
+    """How often it has done so."""
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> QueryInfo:
         reads, owner = data.get("reads"), data.get("owner")
         named = None if reads is None else tuple(ObjectName(*thing) for thing in reads)
-        plain = {name: data[name] for name in ("name", "sql", "running", "kind", "id", "host") if name in data}
+        others = {"reads", "owner"}
+        plain = {name: data[name] for name in QueryInfo.__dataclass_fields__ if name in data and name not in others}
         return QueryInfo(**plain, reads=named, owner=None if owner is None else ObjectName(*owner))
 
     def to_json(self) -> dict[str, Any]:

@@ -38,9 +38,11 @@ def queries_table(queries: Iterable[Entry], width: int = WIDE) -> Table:
     """What each query does and what it holds: Stream, Store, Scratch and Throw."""
     drawn = _table("Queries", width)
     names = ["query", "status", "in/s", "Stream", "Store", "Scratch", "Throw", "batch", "behind"]
+    shares = any(query.get("share") is not None for query in queries)
     waits = any(query.get("waits_for") for query in queries)
     latency = any("latency" in query for query in queries)
-    _columns(drawn, *names, *(["waits for"] if waits else []), *(["latency"] if latency else []))
+    more = {"share": shares, "waits for": waits, "latency": latency}
+    _columns(drawn, *names, *(name for name, wanted in more.items() if wanted))
     for query in queries:
         status = str(query.get("status", "?"))
         scratch = _part(query, "scratch")
@@ -54,6 +56,7 @@ def queries_table(queries: Iterable[Entry], width: int = WIDE) -> Table:
             count(_part(query, "throw")["rows"]),
             _or_dash(query.get("last_batch_ms"), lambda ms: f"{ms:.0f}ms"),
             count(query.get("behind_rows") or 0),
+            *([_or_dash(query.get("share"), lambda share: f"{share:.0%}")] if shares else []),
             *([Text((query.get("waits_for") or {}).get("stream", ""))] if waits else []),
         ]
         drawn.add_row(*cells, *([_or_dash(query.get("latency"), lambda s: f"{s:.2f}s")] if latency else []))

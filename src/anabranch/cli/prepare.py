@@ -1,4 +1,4 @@
-"""`anabranch prepare`: done once, every later start of Spark takes about a third less."""
+"""`anabranch prepare`: done once, later starts of Spark take a third less, and no query waits for a compiler."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import json
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import anabranch
+from anabranch.cli.kernels import compile_beside
 from anabranch.cli.running import run as run_beside_a_spinner
 from anabranch.cli.terminal import seconds
 from anabranch.spark.classes import archive_of, class_path, make_ready, recording
@@ -19,23 +21,34 @@ from anabranch.spark.java import JavaHome, find_java
 if TYPE_CHECKING:
     from anabranch import Database
 
+T = TypeVar("T")
+
 
 def run(args: argparse.Namespace) -> int:
-    """The command: 0 if Spark's classes are ready."""
+    """The command: 0 if both are ready."""
     began = time.monotonic()
-    java = find_java()
-    archive = archive_of(java)
-    made = archive is None
-    if archive is None:
-        archive = run_beside_a_spinner(lambda: _make_ready(java), lambda: "making Spark's classes ready", lambda: None)
+    compiling = compile_beside()
+    try:
+        java = find_java()
+        archive = archive_of(java)
+        made = archive is None
+        if archive is None:
+            archive = _beside_a_spinner(lambda: _make_ready(java), "making Spark's classes ready")
+    finally:  # also where Spark has none: merges are not worse for it
+        compiled = _beside_a_spinner(compiling.wait, "compiling") == 0
     took, size = time.monotonic() - began, archive.stat().st_size
     if args.json:
-        print(json.dumps({"classes": str(archive), "made": made, "bytes": size, "seconds": round(took, 3)}))
-    elif made:
-        print(f"Spark's classes are ready after {seconds(took)}: {archive}, {size / 1e6:.0f} MB")
+        said = {"classes": str(archive), "made": made, "bytes": size, "compiled": compiled, "seconds": round(took, 3)}
+        print(json.dumps(said))
     else:
-        print(f"Spark's classes were ready before: {archive}, {size / 1e6:.0f} MB")
+        when = f"after {seconds(took)}" if made else "since before"
+        print(f"Spark's classes are ready {when}: {archive}, {size / 1e6:.0f} MB")
+        print("all loops are compiled" if compiled else "loops are compiled when they are first called")
     return 0
+
+
+def _beside_a_spinner(work: Callable[[], T], saying: str) -> T:
+    return run_beside_a_spinner(work, lambda: saying, lambda: None)
 
 
 def _make_ready(java: JavaHome) -> Path:

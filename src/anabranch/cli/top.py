@@ -42,8 +42,8 @@ class Speeds:
         self._looks: deque[tuple[float, dict[str, int]]] = deque()
 
     def added_to(self, overview: Overview, now: float) -> Overview:
-        """The streams that are no query's answer, with `rows_per_second` where they were there before."""
-        overview["streams"] = [s for s in overview["streams"] if s.get("kind") != ANSWERS]
+        """The streams that are no query's answer or list, with `rows_per_second` where they were there before."""
+        overview["streams"] = [s for s in overview["streams"] if s.get("kind") != ANSWERS and not s.get("of_host")]
         while len(self._looks) > 1 and now - self._looks[0][0] > _SPEED_SECONDS:
             self._looks.popleft()
         if self._looks:

@@ -17,9 +17,9 @@ from anabranch.log.stream import StreamInfo
 
 if TYPE_CHECKING:
     from anabranch.dataspace.remote_reader import RemoteReader
-    from anabranch.log.slices import SliceReader
+    from anabranch.log.brought_home import AnswersReader
 
-    Reader: TypeAlias = StreamReader | RemoteReader | SliceReader
+    Reader: TypeAlias = StreamReader | RemoteReader | AnswersReader | HistoryReader
 
 
 class Option(NamedTuple):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from anabranch.engine.cohorts import LoggedRows, next_members
+from anabranch.engine.lateness import Lateness
 from anabranch.engine.micro_batch import Ends, Limits, end_of_batch
 from anabranch.engine.reducing import Reducing
 from anabranch.operators.base import Operator
 from anabranch.operators.offset import Offset, Offsets
 from anabranch.operators.pace import Pace
+from anabranch.operators.together.roster import roster_of
 
 
 class MicroBatches:
@@ -19,6 +21,11 @@ class MicroBatches:
         self._operator = operator
         self._pace = pace
         self._reducing = Reducing(operator)
+        self._lateness = Lateness()
+
+    def done(self) -> None:
+        """The engine has done what was planned last, and asks where the next one ends."""
+        self._lateness.done()
 
     def next_end(
         self, begin: Offsets, ends: Ends, logs: Mapping[str, LoggedRows], most: int | None
@@ -47,12 +54,20 @@ class MicroBatches:
         """The same for a host: its list of members goes on beside the streams."""
         streams = {name: offset for name, offset in begin.items() if name != listing}
         reached = end_of_batch(streams, ends, logs, Limits(dict.fromkeys(streams, most)))
-        return {listing: next_members(begin, ends, listing, reached, logs), **reached}
+        listed = next_members(begin, ends, listing, reached, logs)
+        if {listing: listed, **reached} != begin:
+            waiting = max(ends[name].row - offset.row for name, offset in streams.items())
+            tolerance = roster_of(logs[listing], listed.row).tolerance(listed.row)
+            listed = listed._replace(every=self._lateness.level(begin[listing], tolerance, waiting, most or waiting))
+            self._lateness.planned()
+        return {listing: listed, **reached}
 
 
 def has_moved(begin: Offsets, ends: Ends) -> bool:
-    """Whether there is anything to take in: rows, time, or members that do not go with the others yet."""
+    """Whether there is anything to take in: rows, time, or what members have yet to that do not go with the others."""
     return any(
-        ends[name].row > offset.row or ends[name].time > offset.time or any(not c.stopped for c in offset.catching)
+        ends[name].row > offset.row
+        or ends[name].time > offset.time
+        or any(cohort.has_more(ends) for cohort in offset.catching)
         for name, offset in begin.items()
     )

@@ -13,6 +13,7 @@ from anabranch.catalog import Catalog
 from anabranch.dataspace.access import Access
 from anabranch.log.storage import Storage
 from anabranch.operators.base import Inputs, Operator
+from anabranch.operators.budget import ANY, Budget
 from anabranch.operators.pace import PACE, Pace
 from anabranch.schema import sql_type
 from anabranch.settings import Settings
@@ -55,6 +56,7 @@ def options_for(
         every=settings["reevaluate_every"],
         every_at_most=settings["reevaluate_at_most"],
         window_memory_bytes=settings["window_memory_bytes"],
+        budget=Budget(settings["member_rows"], settings["member_bytes"], settings["member_ms"]),
         access=catalog.access,
         **more,
     )
@@ -105,6 +107,8 @@ class SourceOptions:
     """How many of its windows a query answers, see `operators.pace`; a file at `pace` may say otherwise."""
     pace: str | None = None
     window_memory_bytes: int = 1 << 30
+    budget: Budget = ANY
+    """Of each member of a host."""
     claims_time: bool = False
     """The source itself lets time go on where the operator waits for it: nobody else does for a DataFrame."""
     ends: dict[str, list[Any]] = field(default_factory=dict)
@@ -128,4 +132,4 @@ class SourceOptions:
     def from_options(options: Mapping[str, str]) -> SourceOptions:
         fields = json.loads(options["anabranch"])
         access = {name: tuple(listed) for name, listed in fields.pop("access").items()}
-        return SourceOptions(**fields, access=Access(**access))
+        return SourceOptions(**{**fields, "budget": Budget(*fields["budget"])}, access=Access(**access))

@@ -5,7 +5,7 @@ Spark is one (`spark.engine`); `testing.sparkless` has one that runs in this pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 import pyarrow as pa
 
 from anabranch.engine.options import ArchivedFiles, SourceOptions
+from anabranch.engine.rests import Unfinished
 from anabranch.errors import AnabranchError
 from anabranch.log.storage import Storage
 from anabranch.operators.offset import Offset
@@ -143,6 +144,13 @@ class Engine(Protocol):
 
     def answer_schema(self, options: SourceOptions, residual_sql: str) -> pa.Schema:
         """The columns of an answer that Spark SQL computes the rest of."""
+        ...
+
+    def finish(self, parts: Sequence[Unfinished], staging: Storage) -> list[pa.Table] | AnabranchError:
+        """What becomes of the rows of each part, in their order; or why that cannot be computed of all of them.
+
+        Asked while a micro-batch is delivered; raises where it is the engine that fails. `staging` is for its files.
+        """
         ...
 
     def run(self, job: Job, deliver: Deliver) -> Running:

@@ -1,10 +1,11 @@
 """The parts of a condition by which many of them can be looked up together (`kernels.questions`).
 
 A condition is cut into what must all be true. Of these, comparisons of a column with a constant, IN, BETWEEN, LIKE
-'prefix%', IS [NOT] NULL and boolean columns are *atoms*: half-open ranges of the column's keys, which are integers of
-the order that Spark compares values in (`kernels.values.compared_numbers`), or bytes of text. The rest stays an
-expression, as an atom of its own: that its value is TRUE. Two conditions that are written differently and are cut into
-the same atoms are the same.
+'prefix%', IS [NOT] NULL, boolean columns, and NOT, AND and OR of such parts about one column are *atoms*: half-open
+ranges of the column's keys for which they are TRUE (`truths`), NULL among them or not. Keys are integers of the order
+that Spark compares values in (`kernels.values.compared_numbers`), or bytes of text. The rest stays an expression, as an
+atom of its own: that its value is TRUE. Two conditions that are written differently and are cut into the same atoms are
+the same.
 """
 
 from __future__ import annotations
@@ -20,12 +21,21 @@ from anabranch.errors import AnabranchError
 from anabranch.expressions.compile import compile
 from anabranch.expressions.expr import NotEvaluable
 from anabranch.expressions.reading import many_values, read, texts_of, whole_numbers_of
+from anabranch.expressions.truths import (
+    NULL_ALONE,
+    Key,
+    Range,
+    Truth,
+    Values,
+    all_of,
+    any_of,
+    certain,
+    compared,
+    negated,
+    unknown,
+    values_in,
+)
 from anabranch.kernels.values import compared_numbers, has_order_number
-
-Key = int | str
-"""An integer, or bytes as hexadecimal digits, which have the same order."""
-Range = tuple[Key | None, Key | None]
-"""Keys low ≤ key < high; None: no end."""
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _ONE_ROW = pa.table({"_": pa.array([0])})
@@ -36,11 +46,13 @@ _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.LTE: exp.GTE,
     exp.GT: exp.LT,
     exp.GTE: exp.LTE,
+    exp.NullSafeEQ: exp.NullSafeEQ,
+    exp.NullSafeNEQ: exp.NullSafeNEQ,
 }
 
 
 class Atom(NamedTuple):
-    """What a column's key must be: in one of the ranges, or NULL; `computed`: `of` is an expression, to be TRUE."""
+    """What a column's key must be: in one of the ranges, or if `null` NULL; `computed`: `of` is to be TRUE."""
 
     of: str
     ranges: tuple[Range, ...] = ()
@@ -70,22 +82,48 @@ def atom_from_json(data: list[Any]) -> Atom:
 
 
 def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
-    if isinstance(node, exp.Paren):
-        return _conjuncts(node.this)
-    if isinstance(node, exp.And):
-        return [*_conjuncts(node.this), *_conjuncts(node.expression)]
-    return [node]
+    return _parts(node, exp.And)
+
+
+def _parts(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
+    """What a chain of AND or of OR is made of, in order; it may be longer than calls can be deep."""
+    parts, left = [], [node]
+    while left:
+        part = left.pop()
+        if isinstance(part, exp.Paren):
+            left.append(part.this)
+        elif isinstance(part, kind):
+            left += [part.expression, part.this]
+        else:
+            parts.append(part)
+    return parts
 
 
 def _atom(node: exp.Expr, schema: pa.Schema) -> Atom:
     try:
-        for rule in _RULES:
-            atom = rule(node, schema)
-            if atom is not None:
-                return atom
+        truth = _truth(node, schema)
+        if truth is not None:
+            return Atom(truth.column, truth.true.ranges, truth.true.null)
     except (NotEvaluable, AnabranchError, ValueError, OverflowError, pa.ArrowException):
         pass  # whoever evaluates it says what is wrong with it
     return Atom(_written(node), computed=True)
+
+
+def _truth(node: exp.Expr, schema: pa.Schema) -> Truth | None:
+    """For which values of one column a condition is TRUE and FALSE; None if it speaks of anything else."""
+    for kind, together in ((exp.And, all_of), (exp.Or, any_of)):
+        parts = _parts(node, kind)
+        if len(parts) > 1:
+            truths = [truth for truth in (_truth(part, schema) for part in parts) if truth is not None]
+            same = len(truths) == len(parts) and len({truth.column for truth in truths}) == 1
+            return together(truths) if same else None
+    (node,) = parts
+    if isinstance(node, exp.Not):
+        truth = _truth(node.this, schema)
+        return None if truth is None else negated(truth)
+    truth = next((truth for rule in _RULES if (truth := rule(node, schema)) is not None), None)
+    # NOT LIKE is a LIKE that is negated, and no Not around one.
+    return negated(truth) if truth is not None and node.args.get("negate") else truth
 
 
 def _written(node: exp.Expr) -> str:
@@ -102,7 +140,7 @@ def _text(node: exp.Expr) -> str:
 # -- what can be looked up -------------------------------------------------------------------------
 
 
-def _comparison(node: exp.Expr, schema: pa.Schema) -> Atom | None:
+def _comparison(node: exp.Expr, schema: pa.Schema) -> Truth | None:
     if type(node) not in _FLIPPED:
         return None
     kind, column, constant = type(node), _column(node.this, schema), node.expression
@@ -110,57 +148,70 @@ def _comparison(node: exp.Expr, schema: pa.Schema) -> Atom | None:
         kind, column, constant = _FLIPPED[kind], _column(node.expression, schema), node.this
     if column is None:
         return None
-    key = _key(constant, schema.field(column).type)
-    if key is None:
-        return None
-    after = _after(key)
-    ranges: dict[type[exp.Expr], tuple[Range, ...]] = {
-        exp.EQ: ((key, after),),
-        exp.NEQ: ((None, key), *(((after, None),) if after is not None else ())),
-        exp.LT: ((None, key),),
-        exp.LTE: ((None, after),),
-        exp.GT: ((after, None),) if after is not None else ((key, key),),
-        exp.GTE: ((key, None),),
-    }
-    return Atom(column, ranges[kind])
+    return _compared(kind, column, constant, schema)
 
 
-def _between(node: exp.Expr, schema: pa.Schema) -> Atom | None:
+def _compared(kind: type[exp.Expr], column: str, constant: exp.Expr, schema: pa.Schema) -> Truth | None:
+    """A column beside a constant."""
+    safe = kind in (exp.NullSafeEQ, exp.NullSafeNEQ)
+    if _is_null(constant):
+        truth = certain(column, NULL_ALONE) if safe else unknown(column)
+    else:
+        key = _key(constant, schema.field(column).type)
+        if key is None:
+            return None
+        after = _after(key)
+        behind: tuple[Range, ...] = ((after, None),) if after is not None else ()
+        ranges: dict[type[exp.Expr], tuple[Range, ...]] = {
+            exp.EQ: ((key, after),),
+            exp.NEQ: ((None, key), *behind),
+            exp.LT: ((None, key),),
+            exp.LTE: ((None, after),),
+            exp.GT: behind,
+            exp.GTE: ((key, None),),
+        }
+        truth = certain(column, values_in(ranges[exp.EQ])) if safe else compared(column, ranges[kind])
+    return negated(truth) if kind is exp.NullSafeNEQ else truth
+
+
+def _between(node: exp.Expr, schema: pa.Schema) -> Truth | None:
     if not isinstance(node, exp.Between) or node.args.get("symmetric"):
         return None
     column = _column(node.this, schema)
     if column is None:
         return None
-    low, high = (_key(node.args[end], schema.field(column).type) for end in ("low", "high"))
-    if low is None or high is None:
-        return None
-    return Atom(column, ((low, _after(high)),))
+    low = _compared(exp.GTE, column, node.args["low"], schema)
+    high = _compared(exp.LTE, column, node.args["high"], schema)
+    return None if low is None or high is None else all_of([low, high])
 
 
-def _in(node: exp.Expr, schema: pa.Schema) -> Atom | None:
+def _in(node: exp.Expr, schema: pa.Schema) -> Truth | None:
     if not isinstance(node, exp.In) or node.args.get("query") or node.args.get("unnest"):
         return None
     column = _column(node.this, schema)
     if column is None:
         return None
     keys = _keys_of_list(node, schema.field(column).type)
-    if keys is None or not keys:
+    if keys is None:
         return None
-    return Atom(column, tuple((key, _after(key)) for key in sorted(set(keys))))
+    truth = compared(column, [(key, _after(key)) for key in keys])
+    # What is not in a list that has NULL in it might be that one.
+    return Truth(column, truth.true, Values()) if any(map(_is_null, node.expressions)) else truth
 
 
 def _keys_of_list(node: exp.In, type_: pa.DataType) -> list[Any] | None:
+    """The keys of a list, without NULL; None where they are compared as something else."""
     many = many_values(node)
     if many is not None:
         texts = texts_of(many)
         if texts is not None:
             return [text.encode().hex() for text in texts] if _is_text(type_) else None
-        return list(whole_numbers_of(many) or ()) if pa.types.is_signed_integer(type_) else None
-    keys = [_key(value, type_) for value in node.expressions]
-    return None if any(key is None for key in keys) else keys
+        return list(whole_numbers_of(many) or ()) or None if pa.types.is_signed_integer(type_) else None
+    keys = [_key(value, type_) for value in node.expressions if not _is_null(value)]
+    return None if not node.expressions or any(key is None for key in keys) else keys
 
 
-def _prefix(node: exp.Expr, schema: pa.Schema) -> Atom | None:
+def _prefix(node: exp.Expr, schema: pa.Schema) -> Truth | None:
     if not isinstance(node, exp.Like) or node.args.get("escape"):
         return None
     column = _column(node.this, schema)
@@ -170,29 +221,24 @@ def _prefix(node: exp.Expr, schema: pa.Schema) -> Atom | None:
     prefix = pattern[:-1]
     if not node.expression.is_string or not pattern.endswith("%") or any(c in prefix for c in "%_\\"):
         return None
-    return Atom(column, ((prefix.encode().hex(), _after_prefix(prefix.encode())),))
+    return compared(column, [(prefix.encode().hex(), _after_prefix(prefix.encode()))])
 
 
-def _null(node: exp.Expr, schema: pa.Schema) -> Atom | None:
-    wanted = not isinstance(node, exp.Not)
-    inner = node if wanted else node.this
-    if not isinstance(inner, exp.Is) or not isinstance(inner.expression, exp.Null):
+def _null(node: exp.Expr, schema: pa.Schema) -> Truth | None:
+    if not isinstance(node, exp.Is) or not isinstance(node.expression, exp.Null):
         return None
-    column = _column(inner.this, schema)
-    if column is None or not (has_order_number(schema.field(column).type) or _is_text(schema.field(column).type)):
-        return None
-    return Atom(column, null=True) if wanted else Atom(column, ((None, None),))
+    column = _column(node.this, schema)
+    return None if column is None else certain(column, NULL_ALONE)
 
 
-def _boolean(node: exp.Expr, schema: pa.Schema) -> Atom | None:
-    wanted = not isinstance(node, exp.Not)
-    column = _column(node if wanted else node.this, schema)
+def _boolean(node: exp.Expr, schema: pa.Schema) -> Truth | None:
+    column = _column(node, schema)
     if column is None or not pa.types.is_boolean(schema.field(column).type):
         return None
-    return Atom(column, ((1, 2),) if wanted else ((0, 1),))
+    return Truth(column, values_in([(1, 2)]), values_in([(0, 1)]))
 
 
-_RULES: tuple[Callable[[exp.Expr, pa.Schema], Atom | None], ...] = (
+_RULES: tuple[Callable[[exp.Expr, pa.Schema], Truth | None], ...] = (
     _comparison,
     _between,
     _in,
@@ -214,6 +260,11 @@ def _column(node: exp.Expr | None, schema: pa.Schema) -> str | None:
         return None
     type_ = schema.field(names[0]).type
     return names[0] if has_order_number(type_) or _is_text(type_) else None
+
+
+def _is_null(node: exp.Expr) -> bool:
+    """Whether it is written so: what comes to NULL otherwise may have a type that decides how others are compared."""
+    return isinstance(node, exp.Null)
 
 
 def _is_text(type_: pa.DataType) -> bool:

@@ -97,9 +97,14 @@ class IntegerSum:
         return self._checked(np.zeros(slots.count, np.int64), slots.of_entry, integers(partials[0]))
 
     def _checked(self, sums: NDArray[np.int64], into: NDArray[np.int32], values: NDArray[np.int64]) -> list[pa.Array]:
-        if not _add_integers(sums, into, values):
+        if not self._add(sums, into, values):
             raise _overflow("BIGINT", "sum(CAST(… AS DECIMAL(38, 0)))")
         return [pa.array(sums)]
+
+    def _add(self, sums: NDArray[np.int64], into: NDArray[np.int32], values: NDArray[np.int64]) -> bool:
+        """Add up, and say whether every sum on the way fitted; one that did not wrapped around."""
+        fits: bool = _add_integers(sums, into, values)
+        return fits
 
 
 class FloatSum:
@@ -165,7 +170,7 @@ class Exact:
     """Arrow's own min, max or decimal sum: exact, so the order of the entries does not matter."""
 
     def __init__(self, function: str, type_: pa.DataType) -> None:
-        self._function = function
+        self.function = function
         self.types = (type_,)
 
     def fold(self, slots: Slots, seed: Sequence[pa.Array], values: Column | None) -> list[pa.Array]:
@@ -175,15 +180,15 @@ class Exact:
     def combine(self, slots: Slots, partials: Sequence[pa.Array]) -> list[pa.Array]:
         (wanted,) = self.types
         values = partials[0]
-        if self._function == "sum":
+        if self.function == "sum":
             # Twice the width, so that a sum beyond 38 digits is seen when it is cast back.
             values = values.cast(pa.decimal256(76, wanted.scale))
         table = pa.table({"slot": slots.of_entry, "value": values})
-        folded = table.group_by("slot", use_threads=False).aggregate([("value", self._function)])
+        folded = table.group_by("slot", use_threads=False).aggregate([("value", self.function)])
         at = np.empty(slots.count, np.int64)
         at[folded.column("slot").to_numpy()] = np.arange(slots.count)
         try:
-            return [one_array(folded.column(f"value_{self._function}").take(pa.array(at)).cast(wanted))]
+            return [one_array(folded.column(f"value_{self.function}").take(pa.array(at)).cast(wanted))]
         except pa.ArrowInvalid:
             raise _overflow(f"DECIMAL(38,{wanted.scale})", "sum(CAST(… AS DOUBLE))") from None
 

@@ -2,31 +2,45 @@
 
 A question is a conjunction: of some columns each must lie in one of some intervals. Equality, IN, open and closed
 ranges, prefixes and IS [NOT] NULL are all intervals once the values of a column are coded by where they lie among the
-ends that questions name (`code_keys`). Each question is looked up by one of its columns, the one that leaves the
-fewest rows, and only what that leaves is tested on the others. Looking up costs a sort of the rows and a binary search
-for each interval, or, where intervals are points and many more than rows, a binary search for each row: what it costs
-grows with the answer and with the logarithm of the number of questions.
+ends that questions name (`kernels.ends`). There are two ways to find a question's rows, which find the same ones:
 
-S. Babu and J. Widom, "Continuous Queries over Data Streams" (2001), §5.4; the rest is our own.
+- It is *looked up* (`kernels.looking_up`) by one of its columns, the one that leaves the fewest rows, and what that
+  leaves is tested on the others, the most selective first.
+- It is a *bit* among others (`kernels.bit_sets`): where no column is selective by itself, what looking up leaves
+  costs more than all columns do for 512 questions at once.
+
+Which way and by which column is decided by a sample of the rows that come, and again when they are no longer what they
+were (S. Babu and J. Widom, "Continuous Queries over Data Streams" (2001), §5.1 and §5.4; the rest is our own). The
+rule: what a question leaves where it is looked up is as many tests for each row as its share of the sample; a block
+of 512 questions costs as much as `_LINE` tests for each of its columns, and `_BLOCK` more. A block is made of
+questions that together would need more tests than that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Codes = NDArray[np.int64]
-NULL = -1
-"""The code of NULL, which is in no range."""
+from anabranch.kernels.bit_sets import BLOCK, BYTES_PER_END, BitSets
+from anabranch.kernels.ends import NULL, Codes, code_keys, span
+from anabranch.kernels.looking_up import look_up, put_in_order, tables_of
+
+__all__ = ["NOTHING", "NULL", "Codes", "Intervals", "Matches", "QuestionIndex", "code_keys", "span"]
+
+CodesByColumn = Sequence[NDArray[np.integer[Any]]]
 NOTHING = -2
 """The code that nothing has: what nothing can be is asked for by it."""
-_POINTS_PER_ROW = 4
-"""With more points than that for each row, rows are looked up among them instead of the other way round."""
 _SAMPLE = 4096
+_AGAIN = 1 << 23
+"""After so many rows the choice is made again, which takes a thousandth of the time that they took."""
+_LINE, _BLOCK = 0.5, 1.0
+"""What a line of bits and a block cost, in tests."""
+_ANY = 1 << 62
+_MOST_BYTES = 1 << 26
+"""All bit sets together are smaller; questions that would make them larger are looked up."""
 
 
 class Intervals(NamedTuple):
@@ -34,8 +48,8 @@ class Intervals(NamedTuple):
 
     question: NDArray[np.int64]
     column: NDArray[np.int64]
-    low: Codes
-    high: Codes
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
 
 
 class Matches(NamedTuple):
@@ -45,200 +59,167 @@ class Matches(NamedTuple):
     row: NDArray[np.int64]
 
 
-def code_keys(keys: NDArray[np.int64], ends: NDArray[np.int64], null: NDArray[np.bool_] | None = None) -> Codes:
-    """How many of some ordered ends are at or before each key; `span` says which codes low ≤ key < high have.
-
-    >>> ends = np.array([10, 11, 20])
-    >>> code_keys(np.array([5, 10, 11, 30]), ends).tolist(), span(ends, 10, 11), span(ends, 11, None)
-    ([0, 1, 2, 3], (1, 1), (2, 3))
-    """
-    codes = np.searchsorted(ends, keys, "right").astype(np.int64, copy=False)
-    return codes if null is None else np.where(null, NULL, codes)
-
-
-def span(ends: NDArray[np.int64], low: int | None, high: int | None) -> tuple[int, int]:
-    """The codes of low ≤ key < high, both among the ends; None: no end. What is empty ends before it begins."""
-    first = 0 if low is None else int(np.searchsorted(ends, low, "right"))
-    last = len(ends) if high is None else int(np.searchsorted(ends, high))
-    return first, last
-
-
-@dataclass(frozen=True)
-class _Lookup:
-    """The questions that are looked up by one column."""
-
-    column: int
-    question: NDArray[np.int64]
-    low: Codes
-    high: Codes
-    points: NDArray[np.int64] | None
-    """Where they are all points: the order of `low`."""
-    tested: bool
-    """Whether any of the questions has another column."""
-
-
 class QuestionIndex:
     """Finds the rows that each of many questions wants; `seen` are codes of rows as they usually are, if any are known.
 
     >>> of = lambda *rows: Intervals(*np.array(rows, np.int64).T)
     >>> index = QuestionIndex(3, of((0, 0, 1, 1), (1, 0, 2, 9), (1, 1, 1, 1)))  # the third wants every row
-    >>> index.match([np.array([1, 3, 3]), np.array([0, 1, 0])])
-    Matches(question=array([0, 1, 2, 2, 2]), row=array([0, 1, 0, 1, 2]))
+    >>> matches = index.match([np.array([1, 3, 3]), np.array([0, 1, 0])])
+    >>> matches.question.tolist(), matches.row.tolist()
+    ([0, 1, 2, 2, 2], [0, 1, 0, 1, 2])
     """
 
-    def __init__(self, questions: int, intervals: Intervals, seen: Sequence[Codes] = ()) -> None:
+    def __init__(self, questions: int, intervals: Intervals, seen: CodesByColumn = ()) -> None:
         self._questions = questions
         order = np.lexsort((intervals.low, intervals.column, intervals.question))
-        self._intervals = Intervals(*(part[order] for part in intervals))
-        self._columns = 1 + int(intervals.column.max(initial=-1))
+        self._question, self._column, self._low, self._high = (part[order].astype(np.int32) for part in intervals)
+        changes = (np.diff(self._question, prepend=-1) != 0) | (np.diff(self._column, prepend=-1) != 0)
+        # A pair of a question and a column: where its intervals begin, and whose it is.
+        self._begins = np.flatnonzero(changes).astype(np.int32)
+        self._owner = self._question[self._begins]
+        self._columns = 1 + int(self._column.max(initial=-1))
+        self._everything = np.flatnonzero(np.bincount(self._owner, minlength=questions) == 0)
+        self._several = np.bincount(self._owner, minlength=questions) > 1
+        self._sampled = 0
         self.choose(seen)
-        self._prepare_tests()
 
-    def choose(self, seen: Sequence[Codes] = ()) -> None:
-        """Look questions up by the columns that leave the fewest of such rows."""
-        question, column, low, high = self._intervals
-        pair = question * max(self._columns, 1) + column
-        begins = np.flatnonzero(np.r_[True, pair[1:] != pair[:-1]]) if len(pair) else np.zeros(0, np.int64)
-        left = self._left(column, low, high, seen)
-        cost = np.add.reduceat(left, begins) if len(begins) else np.zeros(0)
-        owner = question[begins]
-        # The cheapest column of each question: the first of it when ordered by cost.
-        ranked = np.lexsort((cost, owner))
-        firsts = ranked[np.r_[True, owner[ranked][1:] != owner[ranked][:-1]]] if len(ranked) else ranked
-        chosen_pairs = np.zeros(len(begins), np.bool_)
-        chosen_pairs[firsts] = True
-        lengths = np.diff(np.r_[begins, len(pair)])
-        chosen = np.repeat(chosen_pairs, lengths)
-        several = np.bincount(owner, minlength=self._questions) > 1
-        self._others = several
-        self._everything = np.flatnonzero(np.bincount(owner, minlength=self._questions) == 0)
-        self._chosen = np.zeros(self._questions, np.int64)
-        self._chosen[owner[chosen_pairs]] = column[begins][chosen_pairs]
-        self._lookups = []
-        for number in range(self._columns):
-            mine = np.flatnonzero(chosen & (column == number))
-            for points in (True, False):
-                here = mine[(low[mine] == high[mine]) == points]
-                if len(here):
-                    ordered = here[np.argsort(low[here], kind="stable")] if points else here
-                    self._lookups.append(
-                        _Lookup(
-                            number,
-                            question[ordered],
-                            low[ordered],
-                            high[ordered],
-                            low[ordered] if points else None,
-                            bool(several[question[ordered]].any()),
-                        )
-                    )
-        self.candidates = self.matches = 0
+    # -- which way ---------------------------------------------------------------------------------
 
-    def _left(self, column: Codes, low: Codes, high: Codes, seen: Sequence[Codes]) -> NDArray[np.float64]:
-        """How many rows each interval leaves, of those seen; without any, points leave less than ranges."""
-        if not len(seen) or not len(seen[0]):
-            return np.where(low == high, 1.0, 1.0 + (high - low))
-        left = np.empty(len(low))
-        for number in range(self._columns):
-            mine = column == number
-            codes = np.sort(seen[number][-_SAMPLE:])
-            left[mine] = np.searchsorted(codes, high[mine], "right") - np.searchsorted(codes, low[mine]) + 0.5
-        return left
-
-    def _prepare_tests(self) -> None:
-        """For each column, whether a question has intervals of it: one that can be compared, or a list to search."""
-        question, column, low, high = self._intervals
-        self._bounds: list[tuple[Codes, Codes] | None] = []
-        self._lists: list[tuple[NDArray[np.int64], Codes, Codes] | None] = []
-        for number in range(self._columns):
-            mine = column == number
-            owner = question[mine]
-            once = np.bincount(owner, minlength=self._questions)
-            if (once > 1).any():  # searched by question, then low
-                self._bounds.append(None)
-                self._lists.append((owner, low[mine], high[mine]))
-                continue
-            least, most = np.full(self._questions, NULL, np.int64), np.full(self._questions, 2**62, np.int64)
-            least[owner], most[owner] = low[mine], high[mine]
-            self._bounds.append((least, most))
-            self._lists.append(None)
+    def keep_up(self, codes: CodesByColumn) -> None:
+        """Choose by these rows if the last choice was made by few, by others than come now, or long ago."""
+        if not self._several.any() or not len(codes) or not len(codes[0]):
+            return
+        few = self._sampled < _SAMPLE and len(codes[0]) > 4 * self._sampled
+        if few or self.wastes or self._rows > _AGAIN:
+            self.choose(codes)
 
     @property
     def wastes(self) -> bool:
-        """Whether much more is looked up than is wanted: the rows are no longer what they were."""
-        return self.candidates > 10_000 and self.candidates > 8 * self.matches
+        """Whether more than twice as much is tested as was expected: the rows are no longer what they were."""
+        return self.candidates > 10_000 and self.candidates > 2 * self._expected * self._rows
 
-    def match(self, codes: Sequence[Codes], rows: int | None = None) -> Matches:
+    def choose(self, seen: CodesByColumn = ()) -> None:
+        """Decide how each question's rows are found, by such rows."""
+        rows = len(seen[0]) if len(seen) else 0
+        # Drawn, as every so many rows may all be of one kind; always the same, as a test is easier to read then.
+        drawn = np.random.default_rng(0).integers(0, rows, _SAMPLE) if rows > _SAMPLE else np.arange(rows)
+        sample = [codes[drawn] for codes in seen]
+        self._sampled = len(drawn)
+        self._rows = self.candidates = 0
+        left = self._left(sample)
+        cost = np.add.reduceat(left, self._begins) if len(self._begins) else left
+        ranked = np.lexsort((cost, self._owner))  # a question's columns, the one that leaves the fewest rows first
+        first = np.diff(self._owner[ranked], prepend=-1) != 0
+        best = np.zeros(self._questions)
+        best[self._owner[ranked[first]]] = cost[ranked[first]] / max(self._sampled, 1)
+        blocks = self._blocks(best) if self._sampled else []
+        self._looked_up_by = np.full(self._questions, -1, np.int32)
+        self._looked_up_by[self._owner[ranked[first]]] = self._column[self._begins[ranked[first]]]
+        for block in blocks:
+            self._looked_up_by[block] = -1
+        self._expected = float(best[self._looked_up_by >= 0].sum()) if self._sampled else np.inf
+        self._bits = self._bit_sets(blocks)
+        self.bits_of_questions = sum(map(len, blocks))
+        looked_up = (self._column == self._looked_up_by[self._question]) & (self._low > NOTHING)
+        self._tables = tables_of(*(part[looked_up] for part in (self._question, self._column, self._low, self._high)))
+        self._make_tests(ranked[~first])
+
+    def _left(self, sample: CodesByColumn) -> NDArray[np.float64]:
+        """How many rows of a sample each interval leaves; without any, points leave less than ranges."""
+        if not self._sampled:
+            return np.where(self._low == self._high, 1.0, 1.0 + (self._high.astype(np.int64) - self._low))
+        left = np.empty(len(self._low))
+        for number in range(self._columns):
+            mine = self._column == number
+            codes = np.sort(sample[number])
+            left[mine] = np.searchsorted(codes, self._high[mine], "right") - np.searchsorted(codes, self._low[mine])
+        return left
+
+    def _blocks(self, best: NDArray[np.float64]) -> list[NDArray[np.int32]]:
+        """The questions that are bits, by block: those that speak of the same columns stand together."""
+        columns = np.bincount(self._owner, minlength=self._questions)
+        wasteful = np.flatnonzero(self._several & (best * BLOCK > columns * _LINE + _BLOCK)).astype(np.int32)
+        if not len(wasteful):
+            return []
+        names = np.random.default_rng(0).integers(0, 1 << 62, self._columns)
+        spoken_of = np.zeros(self._questions, np.int64)
+        np.add.at(spoken_of, self._owner, names[self._column[self._begins]])
+        wasteful = wasteful[np.argsort(spoken_of[wasteful], kind="stable")]
+        block_of = np.full(self._questions, -1, np.int64)
+        block_of[wasteful] = np.arange(len(wasteful)) // BLOCK
+        here = block_of[self._question] >= 0
+        part = block_of[self._question[here]] * self._columns + self._column[here]
+        lines = np.bincount(np.unique(part) // self._columns)
+        ends = np.unique(np.c_[np.r_[part, part], np.r_[self._low[here], self._high[here] + 1]], axis=0)
+        size = np.bincount(ends[:, 0] // self._columns) * BYTES_PER_END
+        pays = np.bincount(block_of[wasteful], best[wasteful]) > lines * _LINE + _BLOCK
+        pays &= np.cumsum(size * pays) <= _MOST_BYTES
+        return [np.sort(wasteful[at * BLOCK : (at + 1) * BLOCK]) for at in np.flatnonzero(pays).tolist()]
+
+    def _bit_sets(self, blocks: list[NDArray[np.int32]]) -> BitSets | None:
+        if not blocks:
+            return None
+        mine = np.isin(self._question, np.concatenate(blocks))
+        return BitSets(blocks, *(part[mine] for part in (self._question, self._column, self._low, self._high)))
+
+    def _make_tests(self, pairs: NDArray[np.int64]) -> None:
+        """What is tested on what a question's best column leaves, pairs being ordered by question."""
+        pairs = pairs[self._looked_up_by[self._owner[pairs]] >= 0]
+        lengths = np.diff(self._begins, append=len(self._low))[pairs]
+        pieces = np.cumsum(np.r_[0, lengths])
+        at = np.arange(pieces[-1]) + np.repeat(self._begins[pairs] - pieces[:-1], lengths)
+        first = np.r_[0, np.cumsum(np.bincount(self._owner[pairs], minlength=self._questions))]
+        self._tests = (
+            first.astype(np.int32),
+            self._column[self._begins[pairs]],
+            pieces.astype(np.int32),
+            self._low[at],
+            self._high[at],
+        )
+
+    # -- finding -----------------------------------------------------------------------------------
+
+    def match(self, codes: CodesByColumn, rows: int | None = None) -> Matches:
         """The rows that each question wants, of rows with these codes in each column."""
         count = len(codes[0]) if rows is None else rows
-        found = [_every(self._everything, count)]
-        for lookup in self._lookups:
-            matches = _look_up(lookup, codes[lookup.column])
-            self.candidates += len(matches.row)
-            if lookup.tested and len(matches.row):
-                matches = self._tested(matches, codes, lookup.column)
-            self.matches += len(matches.row)
-            found.append(matches)
-        question = np.concatenate([part.question for part in found])
-        row = np.concatenate([part.row for part in found])
-        order = np.argsort(question * max(count, 1) + row, kind="stable")
-        return Matches(question[order], row[order])
-
-    def _tested(self, matches: Matches, codes: Sequence[Codes], but: int) -> Matches:
-        """Those that also lie in the intervals of their question's other columns."""
-        for number in range(self._columns):
-            if number == but or not len(matches.row):
-                continue
-            bounds, listed = self._bounds[number], self._lists[number]
-            code = codes[number][matches.row]
-            if bounds is not None:
-                inside = (bounds[0][matches.question] <= code) & (code <= bounds[1][matches.question])
-            else:
-                assert listed is not None
-                inside = _in_lists(matches.question, code, *listed)
-            matches = Matches(matches.question[inside], matches.row[inside])
+        (matches,) = self.match_in_parts(codes, count, _ANY)
         return matches
 
+    def match_in_parts(self, codes: CodesByColumn, rows: int, most: int) -> Iterator[Matches]:
+        """The same for some rows after the other: as many as want to be seen so many times together, at least one."""
+        lines = np.empty((len(codes), rows), np.int32)
+        for line, column in zip(lines, codes, strict=True):
+            line[:] = column
+        parts = [(0, rows)]
+        while parts:
+            first, end = parts.pop()
+            matches = self._match(lines, first, end, most if end - first > 1 else _ANY)
+            if matches is not None:
+                yield matches
+            else:
+                middle = (first + end) // 2
+                parts += [(middle, end), (first, middle)]
 
-def _every(questions: NDArray[np.int64], rows: int) -> Matches:
-    return Matches(np.repeat(questions, rows), np.tile(np.arange(rows), len(questions)))
-
-
-def _look_up(lookup: _Lookup, codes: Codes) -> Matches:
-    """The rows in each interval."""
-    if lookup.points is not None and len(lookup.points) > _POINTS_PER_ROW * len(codes):
-        first = np.searchsorted(lookup.points, codes)
-        counts = np.searchsorted(lookup.points, codes, "right") - first
-        return Matches(lookup.question[_runs(first, counts)], np.repeat(np.arange(len(codes)), counts))
-    order = np.argsort(codes, kind="stable")
-    ordered = codes[order]
-    first = np.searchsorted(ordered, lookup.low)
-    counts = np.searchsorted(ordered, lookup.high, "right") - first
-    return Matches(np.repeat(lookup.question, counts), order[_runs(first, counts)])
-
-
-def _runs(first: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers of runs that begin somewhere and are so long, one after the other.
-
-    >>> _runs(np.array([5, 0]), np.array([2, 3])).tolist()
-    [5, 6, 0, 1, 2]
-    """
-    ends = np.cumsum(counts)
-    total = int(ends[-1]) if len(ends) else 0
-    runs: NDArray[np.int64] = np.arange(total) + np.repeat(first - (ends - counts), counts)
-    return runs
-
-
-def _in_lists(
-    question: NDArray[np.int64], code: Codes, owner: NDArray[np.int64], low: Codes, high: Codes
-) -> NDArray[np.bool_]:
-    """Whether codes are in an interval of their question; one that has none wants any code."""
-    # Codes begin with NOTHING, which must not lie among those of the question before.
-    span = max(int(high.max(initial=0)), int(code.max(initial=0))) + 1 - NOTHING
-    keys = owner * span + (low - NOTHING)
-    at = np.searchsorted(keys, question * span + (code - NOTHING), "right") - 1
-    place = np.maximum(at, 0)
-    inside: NDArray[np.bool_] = (at >= 0) & (owner[place] == question) & (code <= high[place])
-    has = np.zeros(max(int(question.max(initial=0)), int(owner.max(initial=0))) + 1, np.bool_)
-    has[owner] = True
-    inside |= ~has[question]
-    return inside
+    def _match(self, codes: NDArray[np.int32], first: int, end: int, most: int) -> Matches | None:
+        """The questions of first ≤ row < end; None if more rows are wanted than so many."""
+        counts = np.zeros(self._questions, np.int64)
+        counts[self._everything] = end - first
+        if int(counts.sum()) > most:
+            return None
+        question, row, found, tested = look_up(codes, first, end, *self._tables, *self._tests, counts, most)
+        self.candidates += tested
+        self._rows += end - first
+        if found > most:
+            return None
+        bits = None if self._bits is None else self._bits.find(codes, first, end, counts, most)
+        total = int(counts.sum())
+        if total > most:
+            return None
+        places = np.cumsum(counts) - counts
+        rows = np.empty(total, np.int64)
+        for place in places[self._everything].tolist():
+            rows[place : place + end - first] = np.arange(first, end)
+        put_in_order(question, row, found, places, rows)
+        if bits is not None:
+            bits.put_in_order(places, rows)
+        return Matches(np.repeat(np.arange(self._questions), counts), rows)

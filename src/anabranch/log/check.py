@@ -14,13 +14,14 @@ from anabranch.log.findings import Finding, Seen
 from anabranch.log.reader import StreamReader
 from anabranch.log.segment import Segment, chain, read_notes
 from anabranch.log.storage import TEMPORARY, Storage
-from anabranch.log.stream import StreamInfo
+from anabranch.log.stream import INFO, StreamInfo
 from anabranch.log.sums import read_whole
-from anabranch.log.writer import WATERMARK, missing_arrivals
+from anabranch.log.writer import missing_arrivals
 
 _PATIENCE_SECONDS = 2.0
 _SUMMED = re.compile(r".*-([0-9a-f]{16})\.arrow")
-_MARKS = (WATERMARK, lost.KEPT, lost.LOST)
+_MARK = ".json"
+"""What is written down beside the rows: the time that was claimed, what was let go, what was lost, …"""
 
 Mend = Callable[[list[Segment], lost.Loss], tuple[str, Callable[[], None]]]
 """Says what can be done about rows that are lost, given the segments that are damaged, and does it."""
@@ -136,8 +137,8 @@ def _give_up_arrivals(storage: Storage, info: StreamInfo, names: list[str]) -> N
 
 
 def _marks(storage: Storage, info: StreamInfo) -> Iterator[Finding]:
-    for name in _MARKS:
-        if storage.exists(name) and storage.read_json(name) is None:
+    for name in sorted(storage.names()):
+        if name.endswith(_MARK) and name != INFO and storage.read_json(name) is None and storage.exists(name):
             means = f'a mark of stream "{info.name}" cannot be read, and counts as if it were not there'
             yield Finding("file damaged", storage.full(name), means, info.name, None, "moves it to damaged/",
                           lambda name=name: set_aside(storage, "", name))  # type: ignore[misc]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time as _time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 
@@ -29,6 +30,10 @@ class Followed(ABC):
     @property
     def time_column(self) -> str:
         return self.info.schema.time
+
+    def noted(self, name: str) -> Any:
+        """What is written down beside its rows, in a small file; None if nothing is."""
+        return self._storage.read_json(name)
 
     @abstractmethod
     def end(self) -> End:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from anabranch.errors import StreamError
 from anabranch.log import lost
 from anabranch.log.followed import Followed
-from anabranch.log.offset import MIN_TIME, End
+from anabranch.log.offset import MIN_TIME, End, Piece
 from anabranch.log.reached import reached
 from anabranch.log.segment import Segment, chain, open_segment, read_notes
 from anabranch.log.storage import Storage
@@ -152,11 +152,10 @@ class StreamReader(Followed):
                     ) from None
                 if isinstance(problem, _NotThere):
                     _time.sleep(0.01)
-                self._seen = None
-                self.refresh()
+                self.look_again()
 
     def _read(self, start: int, end: int, columns: list[str] | None) -> pa.Table:
-        self._look_up_to(end if start < end else 0)
+        self.look_up_to(end if start < end else 0)
         schema = self.schema if columns is None else pa.schema([self.schema.field(c) for c in columns])
         if start >= end:
             return schema.empty_table()
@@ -212,14 +211,31 @@ class StreamReader(Followed):
             hint="anabranch check says what else is, anabranch check --repair what can be done",
         )
 
-    def _look_up_to(self, end: int) -> None:
+    def look_up_to(self, end: int) -> None:
         """Whoever asks for rows below `end` knows that they are there: look again if we do not."""
         for attempt in range(_LOOKS):
             if not end or self._end >= end:
                 return
             _time.sleep(0.001 * attempt)
-            self._seen = None
-            self.refresh()
+            self.look_again()
+
+    def look_again(self) -> None:
+        """Look, though nothing seems to have changed."""
+        self._seen = None
+        self.refresh()
+
+    def pieces(self, start: int, end: int) -> list[Piece]:
+        """How the rows start ≤ n < end lie in segments."""
+        return [
+            Piece(max(segment.first, start), min(segment.end, end), segment.time_first, segment.time_last)
+            for segment in self._chain
+            if max(segment.first, start) < min(segment.end, end)
+        ]
+
+    def bytes_of(self, start: int, end: int) -> int:
+        """About how many bytes of segments hold the rows start ≤ n < end."""
+        rows = ((segment, min(segment.end, end) - max(segment.first, start)) for segment in self._chain)
+        return sum(segment.size * max(count, 0) // segment.rows for segment, count in rows)
 
     def _table(self, segment: Segment) -> pa.Table:
         with self._mutex:
@@ -236,7 +252,7 @@ class StreamReader(Followed):
 
     def row_at_time(self, time: int, end: int) -> int:
         """The number of the first row below `end` whose time is ≥ `time`, else `end`."""
-        self._look_up_to(end)
+        self.look_up_to(end)
         chain = self._chain
         at = bisect.bisect_left(chain, time, key=lambda s: s.time_last)
         if at >= len(chain) or chain[at].first >= end:

@@ -7,7 +7,8 @@ file that says from which row and time on it needs the stream.
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 from anabranch.log import lost
 from anabranch.log.segment import Segment, chain
@@ -34,31 +35,78 @@ def held(stream: Storage, holder: str) -> dict[str, Any] | None:
     return needs if isinstance(needs, dict) else None
 
 
+def hold_for(stream: Storage, holder: str, other: str) -> None:
+    """Have a holder need what another one does, too."""
+    needs = [needed for name in (holder, other) if (needed := held(stream, name)) is not None]
+    if needs:
+        rows, times = ([needed[what] for needed in needs if needed[what] is not None] for what in ("row", "time"))
+        before = max(needed.get("before", 0) for needed in needs)
+        hold(stream, holder, min(rows, default=None), min(times, default=None), before)
+
+
 def let_go(stream: Storage, holder: str) -> None:
     stream.child(HOLDS).delete(encoded_name(holder))
 
 
-def apply(stream: Storage, segments: Storage, info: StreamInfo) -> list[Segment]:
-    """Delete the segments that may leave, oldest first; the newest always stays."""
+class Needed(NamedTuple):
+    """Rows numbered `row` and up, and rows from `time` on."""
+
+    row: int
+    time: int
+
+    def wants(self, part: Part) -> bool:
+        return part.end > self.row or part.time_last >= self.time
+
+
+class Part(Protocol):
+    """Rows that lie together, and leave together."""
+
+    @property
+    def end(self) -> int: ...
+
+    @property
+    def time_last(self) -> int: ...
+
+
+def needed(stream: Storage, promised: Needed, row_at: Callable[[int], int]) -> Needed | None:
+    """What is promised or someone has said to need; None if nobody knows, as what was said is damaged.
+
+    `row_at` gives about the first row of a time, never a later one.
+    """
+    row, time = promised
+    holds = stream.child(HOLDS)
+    for name in holds.files():
+        said = holds.read_json(name)
+        if said is None:
+            if holds.exists(name):
+                return None
+            continue
+        row = min(row, row if said.get("row") is None else said["row"] - said.get("before", 0))
+        time = min(time, time if said.get("time") is None else said["time"])
+        if said.get("before") and said.get("time") is not None:
+            row = min(row, row_at(said["time"]) - said["before"])
+    return Needed(row, time)
+
+
+def apply(stream: Storage, segments: Storage, info: StreamInfo, newest: int | None = None) -> list[Segment]:
+    """Delete the segments that may leave, oldest first; the newest always stays.
+
+    `newest`: the time of the newest row where that is in another log; then all may leave.
+    """
     if info.retain_us is None:
         return []
     kept = chain(s for n, size in segments.files().items() if (s := Segment.parse(n, size)))
     if not kept:
         return []
-    row, time = kept[-1].first, kept[-1].time_last - info.retain_us
-    holds = stream.child(HOLDS)
-    for name in holds.files():
-        needed = holds.read_json(name)
-        if needed is None:
-            if holds.exists(name):  # damaged: nobody knows what it says
-                return []
-            continue
-        row = min(row, row if needed.get("row") is None else needed["row"] - needed.get("before", 0))
-        time = min(time, time if needed.get("time") is None else needed["time"])
-        if needed.get("before") and needed.get("time") is not None:
-            first = next((s.first for s in kept if s.time_last >= needed["time"]), kept[-1].end)
-            row = min(row, first - needed["before"])
-    gone = list(itertools.takewhile(lambda segment: segment.end <= row and segment.time_last < time, kept))
+
+    def row_at(time: int) -> int:
+        return next((segment.first for segment in kept if segment.time_last >= time), kept[-1].end)
+
+    last = kept[-1].first if newest is None else kept[-1].end
+    still = needed(stream, Needed(last, (newest or kept[-1].time_last) - info.retain_us), row_at)
+    if still is None:
+        return []
+    gone = list(itertools.takewhile(lambda segment: not still.wants(segment), kept))
     if gone:
         lost.keep_from(stream, gone[-1].end)  # first, so that nobody takes for lost what was let go
     for segment in gone:

@@ -140,11 +140,12 @@ def chain(segments: Iterable[Segment]) -> list[Segment]:
     """The segments in order, each row once.
 
     When parts are merged into one segment both are there for a moment, or for good if the writer
-    died between; the longest that starts at a row stands for those it covers.
+    died between; the longest that starts at a row stands for those it covers. Of two with the same rows the smaller
+    one stands: it was written without what nobody can read any more (`compaction`).
     """
     chosen: list[Segment] = []
     position = -1
-    for segment in sorted(segments, key=lambda s: (s.first, -s.rows)):
+    for segment in sorted(segments, key=lambda s: (s.first, -s.rows, s.size)):
         if segment.first >= position:
             chosen.append(segment)
             position = segment.end

@@ -21,6 +21,9 @@ ANSWERS = "query"
 """The origin of a stream that holds the answers of a query, which owns it."""
 REJECTS = "rejects"
 """The origin of a stream of rows that another one refused, which owns it."""
+HOST, MEMBER, SINCE, FIRST = "host", "member", "since", "first"
+"""Options of a stream that is part of a log of many: the directory beside its own, which part, since which row, and how
+many rows of the stream there are elsewhere that come before."""
 _REJECTS_END = f".{REJECTS}"
 
 
@@ -47,6 +50,11 @@ class StreamInfo:
         """True if its rows are stamped by us as they come: then its time is the clock's."""
         stamped = self.origin == APPENDED and self.schema.stamped_on_arrival and not self.skew_us
         return stamped or self.origin == REJECTS
+
+    @property
+    def own_settings(self) -> dict[str, str]:
+        """How it is written otherwise than other streams."""
+        return {name: said for name, said in self.options.items() if name not in (HOST, MEMBER, SINCE, FIRST)}
 
     def create(self, storage: Storage, *, logged: bool = True, private: bool = False) -> None:
         """Make the stream; `logged`: with a place for rows, `private`: for its owner's eyes only."""
@@ -101,6 +109,11 @@ def _with_owner(data: dict[str, Any]) -> dict[str, Any]:
     if kind == ANSWERS and query:
         return {**data, "origin": ANSWERS, "owner": query}
     return {**data, "owner": rejects_owner(data["name"]) if kind == REJECTS else None}
+
+
+def make_room(storage: Storage) -> None:
+    """Give a stream a place for rows of its own."""
+    storage.child(_SEGMENTS).make()
 
 
 def has_log(storage: Storage) -> bool:

@@ -15,7 +15,7 @@ import contextlib
 import logging
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -66,7 +66,7 @@ class StreamWriter:
         """`computed`: the rows are those of a standing query, which can give them again (`begin_again`)."""
         self.info = StreamInfo.load(storage)
         self.storage = self._storage = storage
-        self._settings = (settings or Settings()).but(**self.info.options)
+        self._settings = (settings or Settings()).but(**self.info.own_settings)
         self._clock = clock or SystemClock()
         self._mutex = threading.RLock()
         self._lock = WriterLock(storage, self.info.name, self._clock) if locked else None
@@ -153,10 +153,16 @@ class StreamWriter:
             _log.warning('%s of stream "%s" are missing', self.lost_end, self.info.name)
         return mark
 
-    def begin_again(self) -> None:
-        """Before the rows at the end of the log that are missing are computed again: as if they had never been."""
+    def begin_again(self, row: int | None = None) -> None:
+        """Before the rows at the end of the log that are missing are computed again: as if they had never been.
+
+        `row`: what number the first of them gets, where that is not the one it had.
+        """
         with self._mutex:
             self.lost_end = None
+            self.next_row = self.next_row if row is None else row
+            if self.next_row < (lost.kept_from(self._storage) or 0):
+                lost.keep_from(self._storage, self.next_row)  # nothing is left: all is computed again
             self._order.released = self._order.newest
             self._storage.write_json(WATERMARK, {"time": self._order.released})
             self._note_reached()
@@ -364,6 +370,48 @@ class StreamWriter:
         # Parts must not outlive the merged segment that stands for them.
         self._clear_covered(len(self._covered))
         retention.apply(self._storage, self._segments, self.info)
+
+    @property
+    def segment_bytes(self) -> int:
+        """How large segments are to be."""
+        return int(self._settings["segment_bytes"])
+
+    @property
+    def closed_end(self) -> int:
+        """Up to which row segments are closed."""
+        with self._mutex:
+            return self._parts[0].first if self._parts else self.next_row
+
+    def closed(self) -> list[Segment]:
+        """The segments that are merged with none any more, in order."""
+        with self._mutex:
+            self._check()
+            self._clear_covered(len(self._covered))
+            kept = chain(s for n, size in self._segments.files().items() if (s := Segment.parse(n, size)))
+            return [segment for segment in kept if segment.end <= self.closed_end]
+
+    def rewrite(self, closed: Sequence[Segment], rows: pa.Table) -> Segment:
+        """Other rows in the place of closed segments beside each other: as many, under their numbers.
+
+        The new segment is there before those it stands for go, and knows of producers what the last of them knew.
+        """
+        notes = read_notes(self._segments, closed[-1], self.info.name)
+        times = (closed[0].time_first, closed[-1].time_last)
+        segment = write_segment(self._segments, rows, closed[0].first, times, notes)
+        with self._mutex:
+            if not self._closed and not {old.name for old in closed} & {part.name for part in self._parts}:
+                for old in closed:
+                    if old != segment:
+                        self._segments.delete(old.name)
+        return segment
+
+    def let_go(self, closed: Sequence[Segment]) -> None:
+        """Delete the first of all closed segments."""
+        with self._mutex:
+            self._check()
+            lost.keep_from(self._storage, closed[-1].end)  # first, so that nobody takes for lost what was let go
+            for segment in closed:
+                self._segments.delete(segment.name)
 
     # -- rows that may still be overtaken ----------------------------------------------------
 

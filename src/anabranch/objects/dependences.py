@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from anabranch.catalog import ObjectName
+from anabranch.catalog import QUERY, ObjectName, QueryInfo
 from anabranch.errors import CatalogError
 from anabranch.objects import OBJECTS
 
@@ -24,7 +24,16 @@ def readers_of(db: Database, thing: ObjectName) -> Iterator[ObjectName]:
     for reader in db.catalog.readers.of(thing):
         kind = OBJECTS[reader.kind]
         if kind.exists(db, reader.name, reader.on) and thing.key in (read.key for read in kind.reads(db, reader)):
-            yield reader
+            yield next(_members_that_read(db, reader, thing), reader)
+
+
+def _members_that_read(db: Database, host: ObjectName, thing: ObjectName) -> Iterator[ObjectName]:
+    """The queries for which a host reads a thing; none if it is no host."""
+    if host.kind == QUERY and db.catalog.hosted.is_host(host.name):
+        for entry in list(db.catalog.hosted.roster(host.name).by_name.values()):
+            info = QueryInfo.from_json(entry.data["query"])
+            if thing.key in (read.key for read in info.reads or ()):
+                yield ObjectName(QUERY, info.name)
 
 
 def _index(db: Database) -> None:

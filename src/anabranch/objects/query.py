@@ -14,7 +14,7 @@ from anabranch.objects.base import ObjectKind, flat, properties
 from anabranch.objects.page import Page
 from anabranch.result import Result
 from anabranch.sql.reading import objects as said
-from anabranch.sql.statements import AlterQuery, CreateQuery, CreateStreamAs, StartQuery, StopQuery
+from anabranch.sql.statements import AlterQuery, CreateQuery, CreateStreamAs, MoveQuery, StartQuery, StopQuery
 
 if TYPE_CHECKING:
     from anabranch.database import Database
@@ -23,7 +23,7 @@ _PARTS = ("stream", "store", "scratch", "throw")
 _SHOWN = pa.schema(
     [("query", pa.string()), ("status", pa.string()), ("host", pa.string())]
     + [(name, pa.int64()) for name in ("rows_in", *_PARTS)]
-    + [("waits_for", pa.string()), ("sql", pa.string())]
+    + [("share", pa.float64()), ("behind", pa.int64()), ("waits_for", pa.string()), ("sql", pa.string())]
 )
 
 
@@ -33,10 +33,10 @@ def create_query(db: Database, statement: CreateQuery | CreateStreamAs) -> Resul
         return Result(message=f'"{statement.name}" exists already')
     host = statement.host if isinstance(statement, CreateQuery) else None
     if host is not None:
-        db.create_member(statement.name, statement.select, host)
+        db.create_member(statement.name, statement.select, host, retain_us=statement.retain_us)
         return Result(message=f'query "{statement.name}" created, a member of host "{host}"')
     alone = isinstance(statement, CreateQuery) and statement.alone
-    query = db.create_query(statement.name, statement.select, kind, alone=alone)
+    query = db.create_query(statement.name, statement.select, kind, alone=alone, retain_us=statement.retain_us)
     if query.host is not None:
         message = f'query "{query.name}" created, a member of host "{query.host}": many stand alone already'
         return Result(message=message)
@@ -59,6 +59,12 @@ def alter_query(db: Database, statement: AlterQuery) -> Result:
     return Result(message=f'query "{statement.name}" answers every {statement.every}-th window{least}')
 
 
+def move_query(db: Database, statement: MoveQuery) -> Result:
+    db.move_query(statement.name, statement.host)
+    where = "stands alone" if statement.host is None else f'is a member of host "{statement.host}"'
+    return Result(message=f'query "{statement.name}" {where}')
+
+
 class Queries(ObjectKind):
     """CREATE CONTINUOUS QUERY, and what there is to it."""
 
@@ -68,6 +74,7 @@ class Queries(ObjectKind):
         StopQuery: stop_query,
         StartQuery: start_query,
         AlterQuery: alter_query,
+        MoveQuery: move_query,
     }
     absent = frozenset({"QUERY_NOT_FOUND"})
 
@@ -88,6 +95,8 @@ class Queries(ObjectKind):
                     "host": query.host,
                     "rows_in": stats["rows_in"],
                     **{part: stats[part]["rows"] for part in _PARTS},
+                    "share": stats.get("share"),
+                    "behind": stats["behind_rows"],
                     "waits_for": stats["waits_for"] and stats["waits_for"]["stream"],
                     "sql": query.sql,
                 }
@@ -96,7 +105,9 @@ class Queries(ObjectKind):
 
     def describe(self, db: Database, which: ObjectName) -> pa.Table:
         query = db.get_query(which.name)
-        return properties([("sql", query.sql), *flat(query.stats())])
+        retain_us = db.catalog.stream(which.name).retain_us
+        retain = [] if retain_us is None else [("retain", f"{retain_us / 1e6:g} s")]
+        return properties([("sql", query.sql), *retain, *flat(query.stats())])
 
     def owner(self, db: Database, which: ObjectName) -> ObjectName | None:
         return db.catalog.query(which.name).owner

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -85,9 +85,9 @@ class Streams(ObjectKind):
                 "bytes": about["bytes"],
                 "newest": about["newest_us"],
                 "rejects": about["rejects"],
-                "note": f"{length_of_time(about['ahead_us'])} ahead of the clock" if about["ahead_us"] else "",
+                "note": ", ".join(_noted(about)),
             }
-            for about in page.of(db.overview_streams(), lambda about: str(about["name"]))
+            for about in page.of(_listed(db, page), lambda about: str(about["name"]))
         ]
         return pa.Table.from_pylist(rows, schema=_SHOWN)
 
@@ -127,6 +127,23 @@ class Streams(ObjectKind):
             db.catalog.drop_stream(which.name)
 
 
+def _listed(db: Database, page: Page) -> Iterator[dict[str, Any]]:
+    """Logs and lists of hosts are how their members are run: they are shown to who asks for them by name."""
+    return (about for about in db.overview_streams() if page.like is not None or not about["of_host"])
+
+
+def _noted(about: dict[str, Any]) -> Iterator[str]:
+    """What is worth telling of a stream at a glance."""
+    if about["ahead_us"]:
+        yield f"{length_of_time(about['ahead_us'])} ahead of the clock"
+    if about["retain_us"]:
+        yield _kept(about["retain_us"])
+
+
+def _kept(retain_us: int) -> str:
+    return f"kept {retain_us / 1e6:g} s"
+
+
 def _notes(db: Database, info: StreamInfo) -> Iterator[str]:
     """What is to be said of a stream's time, and so of the stream."""
     connector = connector_of(info)
@@ -140,7 +157,7 @@ def _notes(db: Database, info: StreamInfo) -> Iterator[str]:
     if info.idle_us is not None:
         yield f"goes on after {info.idle_us / 1e6:g} s of silence"
     if info.retain_us:
-        yield f"kept {info.retain_us / 1e6:g} s"
+        yield _kept(info.retain_us)
     if note := connector.note(info):
         yield note
     yield from (f"{rows} were lost" for rows in lost.losses(db.catalog.stream_storage(info.name)))

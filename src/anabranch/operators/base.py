@@ -24,6 +24,7 @@ from anabranch.archive.facts import Aside
 from anabranch.archive.reducers import Spec
 from anabranch.log.offset import MIN_TIME, End, Piece
 from anabranch.log.storage import Storage
+from anabranch.operators.budget import ANY, Budget
 from anabranch.operators.offset import Offset, Offsets
 from anabranch.operators.work import Work
 
@@ -142,6 +143,8 @@ class Inputs:
     """True if the answers of all tasks are brought together by `Operator.gather`."""
     window_memory: int = 1 << 30
     """Bytes that an index may keep of its window's rows before they go to files."""
+    budget: Budget = ANY
+    """What each member of a host may answer and take in a micro-batch."""
 
     def folder(self, name: str) -> Storage | None:
         """A folder for scratch files of one kind, or None."""
@@ -249,6 +252,17 @@ class Operator:
     def condition(self) -> tuple[str | None, str]:
         """The condition on rows of a stream that is all its WHERE, and which stream; None where there is none such."""
         return None, self.inputs[0]
+
+    def conditions_by_source(self) -> tuple[tuple[str | None, str], ...]:
+        """Of one that searches rows of several sources: for each the condition on its rows alone, and its stream."""
+        return ()
+
+    def canonical(self) -> Operator:
+        """One that answers the same, save for the names of its columns, which are `c0`, `c1` and so on.
+
+        It is equal for many that mean the same, however they are written.
+        """
+        return self
 
     @property
     def members_list(self) -> str | None:

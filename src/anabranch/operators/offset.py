@@ -9,7 +9,7 @@ from anabranch.log.offset import MIN_TIME, End
 
 
 class Cohort(NamedTuple):
-    """Members that do not go with the others: they were added, stopped or started by the rows low ≤ n < high."""
+    """Members that do not go with the others, because of the rows low ≤ n < high of their list."""
 
     low: int
     high: int
@@ -17,6 +17,15 @@ class Cohort(NamedTuple):
     """How far they are in each stream."""
     stopped: bool = False
     """Whether they stay there."""
+    rows: int = 0
+    """So many of each stream they take in at most in a micro-batch: they are held back, and stay a cohort where the
+    others are. 0: they come up to the others, and go on with them."""
+
+    def has_more(self, ends: Mapping[str, End]) -> bool:
+        """Whether there is anything for them to do."""
+        if self.rows:
+            return any(ends[name].row > row or ends[name].time > time for name, (row, time) in self.at.items())
+        return not self.stopped
 
 
 class Offset(NamedTuple):
@@ -32,7 +41,10 @@ class Offset(NamedTuple):
     every: int = 1
     keep: float = 1.0
     catching: tuple[Cohort, ...] = ()
-    """In the offset of a list of members: those that do not go with the others (`operators.together`)."""
+    """In the offset of a list of members: those that do not go with the others (`operators.together`).
+
+    There `every` is how far behind the host is; each of its members answers as many windows as it says that it may.
+    """
 
     @property
     def place(self) -> End:

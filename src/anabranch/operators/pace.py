@@ -21,6 +21,14 @@ class Pace:
     every: int = 1
     at_most: int = 0
 
+    def at(self, level: int) -> int:
+        """The k of a member of a host that is so far behind that it would answer every `level`-th window.
+
+        >>> [Pace(2, 8).at(level) for level in (1, 4, 16)], Pace(3).at(16)
+        ([2, 4, 8], 3)
+        """
+        return min(max(level, self.every), max(self.at_most, self.every))
+
     def next(self, last: int, waiting: int, batch: int) -> int:
         """The k of the next micro-batch, after one of `last`, when `waiting` rows wait and one takes `batch`.
 
@@ -36,3 +44,7 @@ class Pace:
         elif waiting <= batch:
             last //= 2
         return min(max(last, self.every), self.at_most)
+
+
+ALL = Pace()
+"""Every window is answered."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from anabranch.operators.history import withheld
 from anabranch.operators.join import completeness
 from anabranch.operators.merge import counts
-from anabranch.operators.together import failed
+from anabranch.operators.together import costs, failed
 
 Event = tuple[str, str]
 """Its name, and what it means."""
@@ -29,8 +29,10 @@ class ReportKind(NamedTuple):
 
 REPORTS: dict[str, ReportKind] = {
     completeness.KIND: ReportKind(completeness.together, completeness.after, completeness.told),
+    costs.KIND: ReportKind(costs.together, costs.after, costs.told),
     counts.KIND: ReportKind(counts.together, counts.after, counts.told, counts.events),
-    failed.KIND: ReportKind(failed.together, failed.after, failed.told),
+    failed.FAILED: ReportKind(failed.together, failed.after, failed.told),
+    failed.FLOODED: ReportKind(failed.together, failed.after, failed.told),
     withheld.KIND: ReportKind(withheld.together, withheld.after, withheld.told, withheld.events),
 }
 """Every kind of report there is."""

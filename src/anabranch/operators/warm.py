@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
+from anabranch.kernels.ends import Ends
+from anabranch.kernels.questions import Intervals, QuestionIndex
 from anabranch.operators.base import Inputs, Offset
 from anabranch.operators.join.operator import WindowJoin
 from anabranch.operators.windows.aggregate import WindowAggregate
@@ -46,7 +49,7 @@ class _FewRows:
 
 
 def warm_up() -> int:
-    """Compile the kernels of windowed aggregates and joins; gives the number of answer rows, for a test."""
+    """Compile the kernels of windowed aggregates, joins and selections; gives the number of answers, for a test."""
     functions = [("sum", "whole"), ("sum", "real"), ("min", "whole"), ("max", "real"), ("stddev", "real")]
     aggregates = tuple((f"a{i}", name, column) for i, (name, column) in enumerate(functions))
     operator = WindowAggregate(
@@ -73,4 +76,11 @@ def warm_up() -> int:
     for warmed in (operator, join):
         for task in warmed.plan({"warm": Offset()}, {"warm": Offset(_ROWS, _ROWS)}, inputs, 1):
             answers += sum(batch.num_rows for batch in warmed.run(task, inputs))
-    return answers
+    return answers + warm_up_selections()
+
+
+def warm_up_selections() -> int:
+    """Compile the kernels by which the selections of a host are looked up; gives the number of answers."""
+    codes = Ends(np.arange(1, _ROWS)).codes(np.arange(_ROWS))
+    asked = Intervals(*np.array([(0, 0, 3, 3), (1, 0, 2, 5), (1, 1, 2, 4)], np.int64).T)
+    return len(QuestionIndex(2, asked).match([codes, codes]).row)

@@ -31,6 +31,7 @@ from anabranch.log import retention
 from anabranch.log.lock import BEING_WRITTEN, WriterLock, owner_of
 from anabranch.log.storage import Storage
 from anabranch.operators.archive.write import ArchiveWrite
+from anabranch.operators.opening import open_history
 
 JOINS_FROM = 8
 """Small runs beside each other before the archiver joins them by itself."""
@@ -193,7 +194,7 @@ class Archiver:
 
     def _columns(self) -> tuple[pa.Schema, tuple[str, str]]:
         """The columns of its tables, and those that the statistics of their files tell of."""
-        reader = HistoryReader(self._stream)
+        reader = open_history(self._stream)
         return table_schema(reader.schema), (reader.time_column, ROW)
 
     # -- upkeep ------------------------------------------------------------------------------------
@@ -400,7 +401,7 @@ class Archiver:
         }
 
     def _reader(self) -> HistoryReader:
-        reader = HistoryReader(self._stream)
+        reader = open_history(self._stream)
         reader.refresh()
         return reader
 

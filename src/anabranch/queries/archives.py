@@ -20,14 +20,13 @@ from anabranch.archive.declaration import (
     archives_of,
     declared,
 )
-from anabranch.archive.reader import HistoryReader
 from anabranch.archive.summaries.eager import eager_shape
 from anabranch.catalog import Catalog
 from anabranch.clock import Clock
 from anabranch.connectors import connector_of
 from anabranch.errors import AnabranchError, CatalogError, DataError, StreamError, did_you_mean
 from anabranch.log import retention
-from anabranch.log.slices import HOST
+from anabranch.operators.opening import open_history
 from anabranch.queries.archiver import Archiver, RunJobs
 from anabranch.settings import Settings
 
@@ -129,12 +128,6 @@ class Archives:
                 f'the rows of "{about.name}" are on {connector.place}',
                 hint="make a stream of them with CREATE STREAM … AS SELECT … and archive that",
             )
-        if HOST in about.options:
-            raise CatalogError(
-                "ARCHIVE_NOT_POSSIBLE",
-                f'the rows of "{about.name}" are in the log of a host, with those of other queries',
-                hint="create the query without ON HOST, and archive its answers",
-            )
         columns = {column.lower(): column for column in about.schema.names}
         for column in (*([by] if by else []), *group_by):
             if column.lower() not in columns:
@@ -145,7 +138,7 @@ class Archives:
                 )
         grouped = tuple(columns[column.lower()] for column in group_by)
         storage = self._catalog.stream_storage(about.name)
-        reader = HistoryReader(storage)
+        reader = open_history(storage)
         reader.refresh()
         siblings = [info for _, info in archives_of(storage)]
         info = declared(

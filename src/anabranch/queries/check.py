@@ -25,8 +25,7 @@ from anabranch.log.findings import Finding
 from anabranch.log.lock import WriterLock, owner_of
 from anabranch.log.reader import StreamReader
 from anabranch.log.segment import Segment, chain, read_notes, write_segment
-from anabranch.log.slices import HOST
-from anabranch.log.stream import ANSWERS, INFO, StreamInfo, rejects_name, rejects_storage
+from anabranch.log.stream import ANSWERS, HOST, INFO, StreamInfo, rejects_name, rejects_storage
 from anabranch.log.writer import times_of
 from anabranch.operators.state import is_whole
 from anabranch.queries.checkpoint import look_at
@@ -92,10 +91,12 @@ class _Look:
         self._watch(self._what, self.done, self._total)
 
     def findings(self) -> Iterator[Finding]:
+        logged = [info for info in self._catalog.streams() if connector_of(info).logged]
+        known = [(info, self._catalog.stream_storage(info.name)) for info in logged]
         # The rows of a member of a host are in the log of the host.
-        infos = [info for info in self._catalog.streams() if connector_of(info).logged and HOST not in info.options]
-        places = [(info, self._catalog.stream_storage(info.name)) for info in infos]
-        self._total = sum(_size(storage) for _, storage in places)
+        places = [(info, storage) for info, storage in known if HOST not in info.options]
+        members = [(info, storage) for info, storage in known if HOST in info.options and storage.exists()]
+        self._total = sum(_size(storage) for _, storage in (*places, *members))
         for name, problem in self._catalog.damaged_streams().items():
             yield Finding("file damaged", self._catalog.stream_storage(name).full(INFO), problem.message, name)
         for info, storage in places:
@@ -105,6 +106,8 @@ class _Look:
                     yield from self._stream(StreamInfo.load(rejects), rejects, storage)
                 except AnabranchError as problem:
                     yield Finding("file damaged", rejects.full(INFO), problem.message, rejects_name(info.name))
+            yield from self._archives(info, storage)
+        for info, storage in members:
             yield from self._archives(info, storage)
         for query in self._catalog.queries_alone():
             yield from self._query(query.name, query.damage() if query.is_damaged else None)

@@ -54,7 +54,7 @@ def look_at(checkpoint: Storage) -> Checkpoint:
     """What there is of a checkpoint."""
     numbers, ended = (_numbers(checkpoint.child(log)) for log in ("offsets", "commits"))
     if not numbers:
-        return Checkpoint(problem="its offsets are lost" if ended else None)
+        return Checkpoint(beginning_of(checkpoint), problem="its offsets are lost" if ended else None)
     newest = numbers[-1]
     start, end = ({} if n < 0 else _offsets(checkpoint, n) for n in (newest - 1, newest))
     state = Checkpoint(start, end, newest)
@@ -87,6 +87,8 @@ def contradiction(checkpoint: Checkpoint, answered: Answered, counted: Counted |
     if answered.lost_end:
         return "the newest answers are lost, and are computed again"
     if checkpoint.end is None:
+        if checkpoint.start is not None and _is_before(answered.position or {}, checkpoint.start):
+            return None  # it begins there, and has not yet
         return None if answered.position is None and answered.batch < 0 else "it is lost"
     if answered.position is None:
         return (

@@ -30,6 +30,10 @@ class DamagedQuery(Query):
         return ()
 
     @property
+    def host(self) -> None:
+        return None
+
+    @property
     def reads_history(self) -> bool:
         return False
 
@@ -63,8 +67,8 @@ class DamagedQuery(Query):
     def drop(self) -> None:
         self._catalog.drop_query(self.name)
 
+    def _counted(self) -> Progress:
+        return self._progress
+
     def stats(self) -> dict[str, Any]:
         return stats_of_damaged(self.name, self._progress, self._failure)
-
-    def events(self) -> list[dict[str, Any]]:
-        return list(self._progress.counts.events)

@@ -73,6 +73,7 @@ class GoingOn:
                 quietly(writer.release_if_idle)
             quietly(lambda: self._time.serve(self._writers.all()))
             quietly(self.move_silent_streams)
+            quietly(self._queries.look_after)
             if self._takes_over:
                 quietly(self._queries.take_over)
         return pause

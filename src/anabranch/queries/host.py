@@ -130,6 +130,12 @@ class Host:
                 self._running.stop()
             self._close_sink()
 
+    def look_after(self) -> None:
+        """What is to be done now and then for the answers."""
+        sink = self._sink
+        if sink is not None and self.alive:
+            sink.look_after()
+
     def _close_sink(self) -> None:
         if self._sink is not None:
             self._sink.close()

@@ -1,8 +1,7 @@
 """Hosts: which standing queries are run together, and how members come and go.
 
-Members may be selections, windows and joins whose streams the host reads. What must stand alone: a query with a rest
-in Spark SQL (its rows pass through a plan of Spark's own), one whose scratch is state (a merge), and one that
-reads history or gives a reducer (how much of it is read is decided for each micro-batch by one query).
+Members may be selections, windows and joins whose streams the host reads, also with a rest in Spark SQL. What must
+stand alone, `membership` says.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -20,15 +19,19 @@ from anabranch.catalog.hosted import MEMBERS, list_name
 from anabranch.catalog.planning import plan_query
 from anabranch.catalog.readers import reads
 from anabranch.clock import Clock
+from anabranch.engine.protocol import Engine
 from anabranch.errors import AnabranchError, CatalogError, QueryError, StreamError
-from anabranch.expressions.atoms import atoms_of
 from anabranch.log.lock import BEING_WRITTEN
 from anabranch.log.slices import SCHEMA as ANSWERS
 from anabranch.log.stream import StreamInfo
 from anabranch.log.writer import StreamWriter
-from anabranch.operators.together.changes import ADDED, DROPPED, FAILED, RUNNING, STARTED, STOPPED
-from anabranch.operators.together.roster import SCHEMA, Entry
+from anabranch.operators.offset import Offset
+from anabranch.operators.pace import ALL, Pace
+from anabranch.operators.together.body import said_of
+from anabranch.operators.together.changes import ADDED, DROPPED, LEAVING, PACED, RUNNING, STARTED, STOPPED
+from anabranch.operators.together.roster import SCHEMA, Entry, Roster
 from anabranch.operators.together.together import Together
+from anabranch.queries.membership import MOST_RESTS, completed, refuse_alone, rests_of, why_alone
 from anabranch.settings import Settings
 from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select
@@ -46,6 +49,17 @@ class Added(NamedTuple):
 
     info: QueryInfo
     plan: StandingPlan
+    retain_us: int | None = None
+    """How long its answers are kept; None: for good."""
+
+
+class Said(NamedTuple):
+    """A row of a list of members."""
+
+    change: str
+    member: int | None
+    name: str
+    body: str = ""
 
 
 class Problem(NamedTuple):
@@ -80,8 +94,9 @@ def _streams(info: QueryInfo) -> tuple[str, ...]:
 class Hosts:
     """Makes lists of members, and writes them."""
 
-    def __init__(self, catalog: Catalog, settings: Settings, clock: Clock) -> None:
+    def __init__(self, catalog: Catalog, settings: Settings, clock: Clock, engine: Callable[[], Engine]) -> None:
         self.catalog = catalog
+        self._engine = engine
         self._settings = settings
         self._clock = clock
 
@@ -117,32 +132,39 @@ class Hosts:
         """
         settings, hosted = self._settings, self.catalog.hosted
         most = settings["alone_queries"]
-        paced = settings["reevaluate_every"] > 1 or settings["reevaluate_at_most"] > 0
-        if not most or paced or _why_alone(plan) is not None or self.catalog.count_alone() < most:
+        if not most or why_alone(plan) is not None or self.catalog.count_alone() < most:
             return None
         hosts = hosted.hosts()
         for host in hosts:
-            if self.catalog.has_query(host) and set(plan.operator.inputs) <= set(_streams(self.catalog.query(host))):
+            reads = self.catalog.has_query(host) and _streams(self.catalog.query(host))
+            if reads and set(plan.operator.inputs) <= set(reads) and self._has_room(host, [plan]):
                 return host
         numbered = ("host", *(f"host_{number}" for number in range(2, len(hosts) + 10_000)))
         return next(name for name in numbered if not self.catalog.has_stream(name))
 
-    def planned(self, name: str, select: Select, names: set[str]) -> Added:
+    def planned(self, name: str, select: Select, names: set[str], retain_us: int | None = None) -> Added:
         """A member to be, or an error if it cannot be one."""
-        return self.member(name, select, plan_query(select, self.catalog), names)
+        return self.member(name, select, plan_query(select, self.catalog), names, retain_us)
 
-    def member(self, name: str, select: Select, plan: StandingPlan, names: set[str]) -> Added:
+    def member(
+        self, name: str, select: Select, plan: StandingPlan, names: set[str], retain_us: int | None = None
+    ) -> Added:
         """The same for one that was planned; `names` are those of others that are to be."""
         if name.lower() in names or self.catalog.has_stream(name):
             raise CatalogError("NAME_EXISTS", f'"{name}" exists already', hint="choose another name, or DROP it first")
-        why = _why_alone(plan)
-        if why is not None:
-            raise QueryError(
-                "MUST_STAND_ALONE", f"the query cannot be a member of a host: {why}", hint="leave out host"
-            )
+        refuse_alone(plan)
+        plan = completed(plan, self.catalog, self._settings, self._engine)
         names.add(name.lower())
         read = reads(plan.operator.inputs, history=False)
-        return Added(QueryInfo(name, select.source, reads=read), plan)
+        return Added(QueryInfo(name, select.source, reads=read), plan, retain_us)
+
+    def _has_room(self, host: str, plans: Sequence[StandingPlan]) -> bool:
+        """Whether a host can take queries with their rests in Spark SQL."""
+        new = rests_of(plan.residual_sql for plan in plans)
+        if not new:
+            return True
+        entries = self.catalog.hosted.roster(host).by_name.values()
+        return len(new | rests_of(entry.residual_sql for entry in entries)) <= MOST_RESTS
 
     def check(self, host: str, streams: Sequence[str], added: Sequence[Added]) -> None:
         """An error if a query reads what its host does not."""
@@ -154,44 +176,69 @@ class Hosts:
                     f'query "{member.info.name}" reads "{other[0]}", host "{host}" does not',
                     hint="name another host: one is made for the streams of its first queries",
                 )
+        if not self._has_room(host, [member.plan for member in added]):
+            raise QueryError(
+                "HOST_IS_FULL",
+                f'host "{host}" would have more than {MOST_RESTS} different rests in Spark SQL',
+                hint="name another host",
+            )
 
     def add(self, host: str, added: Sequence[Added]) -> None:
         """Have queries be members, from the next micro-batch on."""
         since = self.catalog.open_stream(host).end().row
-        rows = [(ADDED, None, member.info.name, self._body(member, since)) for member in added]
-        self.catalog.add_members([member.info for member in added], lambda: self._write(host, rows))
+        pace = Pace(self._settings["reevaluate_every"], self._settings["reevaluate_at_most"])
+        rows = [Said(ADDED, None, member.info.name, self._body(member, since, pace)) for member in added]
 
-    def _body(self, member: Added, since: int) -> str:
-        operator = member.plan.operator
-        body: dict[str, Any] = {"query": member.info.to_json(), "plan": member.plan.to_json(), "since": since}
-        condition, stream = operator.condition()
-        atoms = atoms_of(condition, self.catalog.schema(stream).arrow) if condition is not None else {}
-        return json.dumps({**body, "atoms": list(atoms.items())})
+        def add() -> None:
+            self.say(host, lambda roster: rows)
+
+        self.catalog.add_members([member.info for member in added], add)
+
+    def add_moved(self, host: str, moved: Added, at: Mapping[str, Offset], first: int, pace: Pace) -> None:
+        """Have a query be a member that has come to `at` elsewhere, with so many answers."""
+        since = self.catalog.open_stream(host).end().row
+        place = {name: list(offset.place) for name, offset in at.items()}
+        answers = self.catalog.stream(moved.info.name).id
+        body = self._body(moved, since, pace, at=place, first=first, answers=answers)
+
+        def rows(roster: Roster) -> list[Said]:
+            added = Said(ADDED, None, moved.info.name, body)
+            return [added] if moved.info.running else [added, Said(STOPPED, roster.version, moved.info.name)]
+
+        def append() -> None:
+            self.say(host, rows)
+
+        self.catalog.add_moved(host, moved.info, append)
+
+    def leave(self, host: str, entry: Entry, to: str | None, *, by_itself: bool = False) -> None:
+        """Have a member stay where it is, to go on in another host or alone; `by_itself`: it will come back."""
+        where = json.dumps({"to": to, "running": entry.state in RUNNING, "came_from": host if by_itself else None})
+        self.say(host, lambda roster: [_said(entry, LEAVING, where)])
+
+    def _body(self, member: Added, since: int, pace: Pace, **more: Any) -> str:
+        body: dict[str, Any] = {"query": member.info.to_json(), "plan": member.plan.to_json(), "since": since, **more}
+        if pace != ALL:
+            body["pace"] = [pace.every, pace.at_most]
+        if member.retain_us is not None:
+            body["retain_us"] = member.retain_us
+        return json.dumps({**body, **said_of(member.plan.operator, lambda stream: self.catalog.schema(stream).arrow)})
 
     def drop(self, host: str, number: int) -> int:
         """End a member; gives how many are left."""
-        roster = self.catalog.hosted.roster(host)
-        self._write(host, [(DROPPED, number, roster.entries[number].name, "")])
+        self.say(host, lambda roster: [_said(roster.entries[number], DROPPED)])
         return len(self.catalog.hosted.roster(host).by_name)
 
     def stop(self, host: str, entry: Entry) -> None:
         """Have a member stay where it is."""
-        self._write(host, [(STOPPED, entry.number, entry.name, "")])
+        self.say(host, lambda roster: [_said(entry, STOPPED)])
 
     def start(self, host: str, entry: Entry) -> None:
-        """Have a member that was stopped go on from there."""
-        self._write(host, [(STARTED, entry.number, entry.name, "")])
+        """Have a member that was stopped, or has failed, go on from there."""
+        self.say(host, lambda roster: [_said(entry, STARTED)])
 
-    def fail(self, host: str, failures: dict[int, str]) -> None:
-        """Members cannot go on, and say why; the host goes on without them."""
-        entries = self.catalog.hosted.roster(host).entries
-        rows = [
-            (FAILED, number, entries[number].name, why)
-            for number, why in failures.items()
-            if number in entries and entries[number].state in RUNNING
-        ]
-        if rows:
-            self._write(host, rows)
+    def pace(self, host: str, entry: Entry, pace: Pace) -> None:
+        """Have a member answer some of its windows only."""
+        self.say(host, lambda roster: [_said(entry, PACED, json.dumps([pace.every, pace.at_most]))])
 
     def refuse_if_used(self, host: str) -> None:
         members = len(self.catalog.hosted.roster(host).by_name)
@@ -202,13 +249,20 @@ class Hosts:
                 hint="DROP QUERY them first",
             )
 
-    def _write(self, host: str, rows: Sequence[tuple[str, int | None, str, str]]) -> None:
-        """Rows of the list, for a moment by this process: any may make and drop members."""
-        changes, members, names, bodies = zip(*rows, strict=True)
-        times = pa.array([0] * len(rows)).cast(SCHEMA.arrow.field(0).type)
-        table = pa.table([times, changes, pa.array(members, pa.int64()), names, bodies], schema=SCHEMA.arrow)
+    def say(self, host: str, rows: Callable[[Roster], Sequence[Said]]) -> Sequence[Said]:
+        """Rows of the list, for a moment by this process: any may make and drop members.
+
+        They are made when nobody else can write, of what is known of the members then.
+        """
         with self._writer(host) as writer:
-            writer.append(table)
+            said = rows(self.catalog.hosted.roster(host))
+            if said:
+                changes, members, names, bodies = zip(*said, strict=True)
+                times = pa.array([0] * len(said)).cast(SCHEMA.arrow.field(0).type)
+                writer.append(
+                    pa.table([times, changes, pa.array(members, pa.int64()), names, bodies], schema=SCHEMA.arrow)
+                )
+            return said
 
     @contextlib.contextmanager
     def _writer(self, host: str) -> Iterator[StreamWriter]:
@@ -227,12 +281,5 @@ class Hosts:
             writer.close()
 
 
-def _why_alone(plan: StandingPlan) -> str | None:
-    operator = plan.operator
-    if plan.residual_sql is not None:
-        return "Spark SQL computes the rest of it"
-    if operator.scratch_is_state:
-        return "what it keeps cannot be computed again"
-    if operator.reads_history or operator.reduction() is not None:
-        return "it reads history"
-    return None
+def _said(entry: Entry, change: str, body: str = "") -> Said:
+    return Said(change, entry.number, entry.name, body)

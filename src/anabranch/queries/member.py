@@ -6,6 +6,7 @@ It knows nothing of what runs it (`queries.host`), or whether anything does.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from anabranch.log.offset import End
 from anabranch.log.stream import ANSWERS, StreamInfo
 from anabranch.operators.base import Inputs, Operator
 from anabranch.operators.offset import Offset
+from anabranch.operators.pace import PACE, Pace
 from anabranch.queries.progress import Progress
 from anabranch.schema import StreamSchema
 from anabranch.settings import Settings
@@ -68,7 +70,7 @@ class Member:
         columns = self.plan.schema
         if columns is None:
             assert schema is not None
-            columns = StreamSchema(_plain(schema), self.plan.time)
+            columns = StreamSchema(plain(schema), self.plan.time)
         return StreamInfo(self.name, columns, origin=ANSWERS, owner=self.name)
 
     def prepare(self) -> None:
@@ -137,6 +139,17 @@ class Member:
             low, high = (low, middle) if reached(at) >= time else (middle + 1, high)
         return high
 
+    # -- its windows -------------------------------------------------------------------------------
+
+    def pace(self) -> Pace:
+        """How many of its windows it answers where it stands alone."""
+        said = self.storage.read_json(PACE)
+        settings = self.settings
+        return Pace(**said) if said else Pace(settings["reevaluate_every"], settings["reevaluate_at_most"])
+
+    def set_pace(self, pace: Pace) -> None:
+        self.storage.write_json(PACE, asdict(pace))
+
     # -- its answers -------------------------------------------------------------------------------
 
     def reader(self) -> Reader:
@@ -166,6 +179,6 @@ class Member:
         return self.plan.explain_json(inputs) if format == "json" else self.plan.explain_text(inputs)
 
 
-def _plain(schema: pa.Schema) -> pa.Schema:
+def plain(schema: pa.Schema) -> pa.Schema:
     """A schema with Arrow's types as streams hold them."""
     return StreamSchema.from_json(StreamSchema(schema, "").to_json()).arrow

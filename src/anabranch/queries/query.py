@@ -11,10 +11,11 @@ What stands is a `Member`, what runs it a `Host`, where its answers go a sink; h
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
@@ -24,7 +25,7 @@ from anabranch.errors import AnabranchError, CatalogError, QueryError, StreamErr
 from anabranch.log.lock import owner_of
 from anabranch.log.stream import StreamInfo
 from anabranch.operators.offset import Offset
-from anabranch.operators.pace import PACE
+from anabranch.operators.pace import Pace
 from anabranch.queries.host import Host
 from anabranch.queries.member import Ends, Member
 from anabranch.queries.progress import Progress
@@ -39,11 +40,25 @@ _TAKEN_OVER_SECONDS = 15.0
 """A process that has the database open with queries takes over those of a dead one long before."""
 
 
+_Asked = TypeVar("_Asked", bound=Callable[..., Any])
+
+
+def goes_along(method: _Asked) -> _Asked:
+    """A method or property of a handle that is asked of where the query is now: it may have moved since."""
+
+    @functools.wraps(method)
+    def asked(self: Query, *arguments: Any, **named: Any) -> Any:
+        now = self._now()
+        if now is self:
+            return method(self, *arguments, **named)
+        there = getattr(now, method.__name__)
+        return there(*arguments, **named) if callable(there) else there
+
+    return cast(_Asked, asked)
+
+
 class Query:
     """A handle on a standing query; get one from `Database.query` or `Database.sql`."""
-
-    host: str | None = None
-    """The host that it is a member of; None: it stands alone."""
 
     def __init__(
         self,
@@ -67,6 +82,33 @@ class Query:
         self._time = timekeeper
         self._dropped = False
         self._halted = False
+        self._moved: Query | None = None
+
+    # -- where it is -------------------------------------------------------------------------------
+
+    @property
+    def host(self) -> str | None:
+        """The host that it is a member of; None: it stands alone."""
+        now = self._now()
+        return None if now is self else now.host
+
+    def _moved_to(self, query: Query) -> None:
+        """It goes on as another handle says, which is asked in its place from now on."""
+        self._moved = query
+
+    def _now(self) -> Query:
+        """The handle of where it is now."""
+        if self._moved is None and not self._dropped and self._has_left():
+            known = self._upstream(self.name)
+            if known is not None and known is not self and known.id == self.id:
+                self._moved_to(known)
+        return self if self._moved is None else self._moved._now()
+
+    def _has_left(self) -> bool:
+        if self._host.alive:
+            return False
+        info = self._member.catalog.query_alone(self.name)
+        return info is None or info.bound_for is not None
 
     def __repr__(self) -> str:
         return f"<Query {self.name}: {self.status}>"
@@ -89,6 +131,7 @@ class Query:
     # -- life ----------------------------------------------------------------------------------
 
     @property
+    @goes_along
     def status(self) -> str:
         """`running`, `starting`, `stopped`, `failed`; `elsewhere` while another process runs it.
 
@@ -131,6 +174,7 @@ class Query:
             )
 
     @property
+    @goes_along
     def failure(self) -> AnabranchError | None:
         """Why the query stopped by itself, or None."""
         return self._host.failure
@@ -151,11 +195,13 @@ class Query:
         """Keep what it has yet to read."""
         self._member.prepare()
 
+    @goes_along
     def start(self, *, available_now: bool = False) -> None:
         """Run, from where it was; refused while another process runs it."""
         self.start_soon(available_now=available_now)
         self._host.wait_until_started()
 
+    @goes_along
     def start_soon(self, *, available_now: bool = False) -> None:
         """Begin to start; it is `starting` until Spark is up and has its turn for it."""
         if not self._host.alive:
@@ -164,6 +210,7 @@ class Query:
             self._host.start(available_now=available_now)
             self._remember(running=True)
 
+    @goes_along
     def stop(self) -> None:
         """End the running; its answers stay, and `start` goes on from there."""
         self._refuse_if_elsewhere()
@@ -174,6 +221,10 @@ class Query:
         """End the running in this process, without changing what the catalog says should run."""
         self._halted = True
         self._host.halt()
+
+    def _look_after(self) -> None:
+        """What is to be done now and then for its answers, by the process that runs it."""
+        self._host.look_after()
 
     def drop(self) -> None:
         """End it and remove all it has: answers, scratch, checkpoint."""
@@ -189,6 +240,7 @@ class Query:
             member.info = replace(member.info, running=running)
             member.catalog.save_query(member.info)
 
+    @goes_along
     def reevaluate(self, every: int = 1, at_most: int = 0) -> None:
         """From the next micro-batch on answer every k-th window only.
 
@@ -196,11 +248,11 @@ class Query:
         down to every `at_most`-th, and more again once it has caught up. A query that answers with
         changes (EMIT CHANGES) answers every window all the same.
         """
-        if every < 1 or at_most < 0:
-            raise QueryError(
-                "REEVALUATION_INVALID", f"every {every}-th window, at most every {at_most}-th, cannot be answered"
-            )
-        self._member.storage.write_json(PACE, {"every": every, "at_most": at_most})
+        _refuse_pace(every, at_most)
+        self._set_pace(Pace(every, at_most))
+
+    def _set_pace(self, pace: Pace) -> None:
+        self._member.set_pace(pace)
 
     # -- time ------------------------------------------------------------------------------------
 
@@ -212,6 +264,7 @@ class Query:
         """The time its streams must reach for its answer to reach `time`; None if it has."""
         return self._member.wanted_of_inputs(time, self._done())
 
+    @goes_along
     def waits_for(self) -> dict[str, Any] | None:
         """The stream whose time must go on before the rows that were taken in are all answered; None if there is none.
 
@@ -222,9 +275,9 @@ class Query:
             if wanted is not None:
                 return {
                     "stream": wanted.stream,
-                    "until": _moment(wanted.time),
-                    "reached": _moment(wanted.reached),
-                    "since": _moment(self._time.arrived(wanted.stream)),
+                    "until": moment(wanted.time),
+                    "reached": moment(wanted.reached),
+                    "since": moment(self._time.arrived(wanted.stream)),
                 }
         return None
 
@@ -234,10 +287,12 @@ class Query:
         """What this process counts if it runs the query, else what the one that does has written down."""
         return self._member.progress if self._host.holds else Progress(self._member.storage)
 
+    @goes_along
     def _done(self) -> dict[str, Offset]:
         """How far it has taken in each stream."""
         return self._counted().done()
 
+    @goes_along
     def wait(self, timeout: float | None = None) -> Query:
         """Until everything appended before this call is taken in, and answered as far as time has come.
 
@@ -257,6 +312,8 @@ class Query:
         while not self._member.has_reached(target, self._done()) or self._has_more_by(now):
             if self.failure is not None:
                 raise self.failure
+            if self._now() is not self:
+                return self._now().wait(None if deadline is None else max(deadline - time.monotonic(), 0.001))
             if self.status == "stopped":
                 raise QueryError("QUERY_IS_STOPPED", f'query "{self.name}" is not running', hint="start it first")
             lost.check(self.status)
@@ -284,6 +341,7 @@ class Query:
         """Whether more is to be answered as of a time of the clock, though no row comes."""
         return self.status in ("running", "starting", "elsewhere") and self._time.pending(self, now)
 
+    @goes_along
     def stream(self, start: int = 0, *, follow: bool = False) -> Iterator[pa.RecordBatch]:
         """The answers from number `start` on; with `follow` it goes on as they come, until it is stopped.
 
@@ -309,21 +367,32 @@ class Query:
         end = reader.end().row
         return reader.read(reader.first_row(), end)
 
+    @goes_along
     def store(self) -> pa.Table:
         """The current answer: the rows of the newest window; empty for a selection."""
         return self._member.store(self._done())
 
+    @goes_along
     def stats(self) -> dict[str, Any]:
         """What it has taken in, and its Stream, Store, Scratch and Throw."""
         return stats_of(self._member, self._counted(), self.status, self.waits_for())
 
+    @goes_along
     def events(self) -> list[dict[str, Any]]:
         """What happened that people should know, the newest last: when, its name, and what it means."""
         return list(self._counted().counts.events)
 
+    @goes_along
     def explain(self, format: str = "text") -> str:
         """The plan: operators, streams, what is kept and why it is bounded; `text` or `json`."""
         return self._member.explain(format)
+
+
+def _refuse_pace(every: int, at_most: int) -> None:
+    if every < 1 or at_most < 0:
+        raise QueryError(
+            "REEVALUATION_INVALID", f"every {every}-th window, at most every {at_most}-th, cannot be answered"
+        )
 
 
 class _Lost:
@@ -345,6 +414,6 @@ class _Lost:
             )
 
 
-def _moment(time: int | None) -> str | None:
+def moment(time: int | None) -> str | None:
     """A time as text, UTC; None where there is none."""
     return None if time is None or abs(time) >= _END_OF_TIME else str(pa.scalar(time, TIME_TYPE).as_py())

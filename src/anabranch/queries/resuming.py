@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from anabranch.errors import QueryError, StreamError
 from anabranch.log import lost, retention
 from anabranch.log.lost import Loss
+from anabranch.operators.base import Inputs
 from anabranch.operators.offset import Offset
 from anabranch.queries import checkpoint
 from anabranch.queries.member import Member
@@ -17,6 +18,16 @@ def go_on(member: Member, sink: StreamSink) -> dict[str, Offset] | None:
     """See to it that the checkpoint agrees with the answers; gives where a fresh one begins, if it is one."""
     _agree(member, sink)
     return checkpoint.beginning_of(member.storage.child("checkpoint"))
+
+
+def place_of(member: Member, sink: StreamSink) -> dict[str, Offset]:
+    """How far a member has come that does not run."""
+    _agree(member, sink)
+    progress, position = member.progress, sink.position()
+    at = progress.done() if progress.speaks_of(sink.rows, position or {}) else position
+    if at is None:
+        at = checkpoint.beginning_of(member.storage.child("checkpoint"))
+    return member.operator.beginning(Inputs(member.readers())) if at is None else at
 
 
 def _agree(member: Member, sink: StreamSink) -> None:

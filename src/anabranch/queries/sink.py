@@ -36,6 +36,13 @@ class StreamSink:
             self.writer.append(rows, producer=_PRODUCER, batch=batch, span=(start, end))
         self.writer.advance(reached, durable=False)
 
+    def bring(self, rows: pa.Table, at: Offsets | None) -> None:
+        """Answers that were given elsewhere; with the last of them, up to where streams are answered."""
+        if at is None:
+            self.writer.append(rows)
+        else:
+            self.writer.append(rows, producer=_PRODUCER, batch=0, span=({}, dict(at)))
+
     def has(self, start: Offsets, end: Offsets) -> bool:
         """Whether the answer of a micro-batch was taken before."""
         return self.writer.has(_PRODUCER, (start, end))
@@ -57,6 +64,9 @@ class StreamSink:
     def begin_again(self) -> None:
         """Give the numbers of lost answers to the same answers, computed again."""
         self.writer.begin_again()
+
+    def look_after(self) -> None:
+        """What is to be done now and then, beside micro-batches: nothing, the writer does it."""
 
     def close(self) -> None:
         self.writer.close()

@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -15,12 +16,14 @@ from anabranch.catalog.planning import plan_query
 from anabranch.catalog.readers import reads
 from anabranch.clock import Clock
 from anabranch.engine.protocol import Engine
-from anabranch.errors import AnabranchError, CatalogError
+from anabranch.errors import AnabranchError, CatalogError, StreamError
+from anabranch.queries.balance import Balance
 from anabranch.queries.damaged import DamagedQuery
 from anabranch.queries.host_sink import HostSink
 from anabranch.queries.hosted import HostCounts, HostedQuery
 from anabranch.queries.hosts import HOST, Added, Hosts, Problem, plan_of_host, refused
 from anabranch.queries.member import Member
+from anabranch.queries.moving import Moves
 from anabranch.queries.query import Query
 from anabranch.queries.quietly import all_at_once, quietly
 from anabranch.queries.sink import StreamSink
@@ -54,12 +57,15 @@ class StandingQueries:
     def __init__(self, surroundings: Surroundings) -> None:
         self._around = surroundings
         self._catalog = surroundings.catalog
-        self.hosts = Hosts(surroundings.catalog, surroundings.settings, surroundings.clock)
+        self.hosts = Hosts(surroundings.catalog, surroundings.settings, surroundings.clock, surroundings.engine)
         self._mutex = threading.RLock()
         self._queries: dict[str, Query] = {}
         self._counts: dict[str, tuple[str, HostCounts]] = {}
         self._closed = False
         self._lost: set[str] = set()
+        self.moves = Moves(self, surroundings.settings, surroundings.clock)
+        self._balance = Balance(surroundings.catalog, surroundings.settings, self.moves, self.find)
+        self._keeps_places = threading.Lock()
         self._look_again = time.monotonic() + _LOOK_SECONDS
 
     # -- which there are ---------------------------------------------------------------------------
@@ -84,30 +90,36 @@ class StandingQueries:
         name = info.name
         with self._mutex:
             known = self._queries.get(name.lower())
-            if known is not None and known.id == info.id:  # else another process has dropped it and made one anew
-                return known
+            if known is not None and known.id == info.id and not isinstance(known, HostedQuery):
+                return known  # else another process has dropped it and made one anew, or it has moved
             try:
                 if info.is_damaged:
                     raise info.damage()
                 plan = self._plan_of(info)
             except AnabranchError as problem:  # the others go on, and it says why it does not
                 return DamagedQuery(info, self._catalog, problem)
-            query = self._queries[name.lower()] = self._make(info, plan)
-            return query
+            return self._known_as(self._make(info, plan))
 
     def _member(self, found: Hosted) -> Query:
         """The handle of a member of a host."""
         with self._mutex:
             name = found.entry.name.lower()
             known = self._queries.get(name)
-            if known is not None and known.id == found.entry.data["query"]["id"]:
+            if isinstance(known, HostedQuery) and known._is_handle_of(found):
                 return known
             host = self._queries.get(found.host.lower()) or self.get(found.host)
             counts = self._counts.get(found.host.lower())
             if counts is None or counts[0] != host.id:
                 counts = self._counts[found.host.lower()] = (host.id, HostCounts(host))
-            query = self._queries[name] = HostedQuery(found, host, counts[1], self.hosts, self._around.settings)
-            return query
+            return self._known_as(HostedQuery(found, host, counts[1], self.hosts, self._around.settings, self.find))
+
+    def _known_as(self, query: Query) -> Query:
+        """A new handle; whoever holds one of before goes on with this one."""
+        known = self._queries.get(query.name.lower())
+        if known is not None and known.id == query.id:
+            known._moved_to(query)
+        self._queries[query.name.lower()] = query
+        return query
 
     def find(self, name: str) -> Query | None:
         """The query that fills a stream, if one does."""
@@ -134,7 +146,8 @@ class StandingQueries:
     def _make(self, info: QueryInfo, plan: StandingPlan) -> Query:
         around = self._around
         member = Member(info, plan, self._catalog, around.settings)
-        sink = partial(HostSink, fail=partial(self.hosts.fail, info.name)) if info.kind == HOST else StreamSink
+        say = partial(self.hosts.say, info.name)
+        sink = partial(HostSink, say=say, engine=around.engine) if info.kind == HOST else StreamSink
         return Query(member, around.engine, around.clock, self.find, around.timekeeper, around.moved, sink)
 
     # -- made and dropped --------------------------------------------------------------------------
@@ -165,23 +178,24 @@ class StandingQueries:
         owner: ObjectName | None = None,
         *,
         alone: bool = False,
+        retain_us: int | None = None,
     ) -> Query:
         """Make and start one from a parsed SELECT; `owner` is what it is a part of."""
         plan = plan_query(select, self._catalog)
         host = None if alone or kind != QUERY or owner is not None else self.hosts.chosen(plan)
         if host is not None:
-            self._add(host, [self.hosts.member(name, select, plan, set())])
+            self._add(host, [self.hosts.member(name, select, plan, set(), retain_us)])
             return self.get(name)
         for stream in plan.operator.archives_wanted():
             self._around.wants_archive(stream)
         read = reads(plan.operator.inputs, history=plan.operator.reads_history)
         info = QueryInfo(name, select.source, kind=kind, reads=read, owner=owner)
         query = self._make(info, plan)
-        self._start_new(query, info, plan)
+        self._start_new(query, info, plan, retain_us)
         return query
 
-    def _start_new(self, query: Query, info: QueryInfo, plan: StandingPlan) -> None:
-        answers = query.answers()
+    def _start_new(self, query: Query, info: QueryInfo, plan: StandingPlan, retain_us: int | None = None) -> None:
+        answers = replace(query.answers(), retain_us=retain_us)
         with self._mutex:
             try:
                 self._catalog.create_query(info, answers, plan.to_json(), query.claim)
@@ -197,7 +211,11 @@ class StandingQueries:
             raise
 
     def create_texts(
-        self, selects: Sequence[tuple[str, str]], host: str, problems: list[Problem] | None = None
+        self,
+        selects: Sequence[tuple[str, str]],
+        host: str,
+        problems: list[Problem] | None = None,
+        retain_us: int | None = None,
     ) -> list[Query]:
         """Make members of a host, all or none; given a place for `problems`, those that can be made."""
         wrong: list[Problem] = []
@@ -205,7 +223,7 @@ class StandingQueries:
         names: set[str] = set()
         for place, (name, select) in enumerate(selects):
             try:
-                added.append(self.hosts.planned(name, single_select(select), names))
+                added.append(self.hosts.planned(name, single_select(select), names, retain_us))
             except AnabranchError as problem:
                 wrong.append(Problem(place, name, problem))
         if wrong and problems is None:
@@ -215,9 +233,9 @@ class StandingQueries:
         self._add(host, added)
         return [self.get(member.info.name) for member in added]
 
-    def create_member(self, name: str, select: Select, host: str) -> Query:
+    def create_member(self, name: str, select: Select, host: str, retain_us: int | None = None) -> Query:
         """Make one member of a host."""
-        self._add(host, [self.hosts.planned(name, select, set())])
+        self._add(host, [self.hosts.planned(name, select, set(), retain_us)])
         return self.get(name)
 
     def _add(self, host: str, added: Sequence[Added]) -> None:
@@ -251,18 +269,44 @@ class StandingQueries:
             query.start()
         return query
 
+    def host_for(self, name: str, added: Sequence[Added]) -> None:
+        """See to it that there is a host of a name for some queries, and that it runs."""
+        with self._mutex:
+            self._host(name, added)
+
+    def check_host(self, name: str, added: Sequence[Added]) -> None:
+        """An error if a host of a name, where there is one, cannot run some queries."""
+        if self.hosts.is_there(name):
+            self.hosts.check(name, self.get(name).inputs, added)
+
+    def wake(self) -> None:
+        """Have what goes on by itself be looked at."""
+        self._around.moved()
+
+    def forget_left(self, found: Hosted) -> None:
+        """A member has arrived elsewhere: its host knows it no longer, and goes with the last one."""
+        try:
+            left = self.hosts.drop(found.host, found.entry.number)
+        except StreamError:
+            if self._catalog.hosted.is_host(found.host):
+                raise
+            return  # another process was faster
+        if not left:
+            with self._mutex, contextlib.suppress(CatalogError):
+                self._remove_host(found.host)
+
     def remove(self, name: str) -> None:
         """End one and remove all it has."""
         query = self.get(name)
         if isinstance(query, HostedQuery):
             query.drop()
-            left = self.hosts.drop(query.host, query._found.entry.number)
+            self.forget_left(query._found)
+            self.moves.forget(name)
             self._catalog.forget_member(name)
             with self._mutex:
                 self._queries.pop(name.lower(), None)
-                if not left:
-                    self._remove_host(query.host)
             return
+        self.moves.forget(name)
         if self._catalog.hosted.is_host(name):
             self.hosts.refuse_if_used(name)
             self._remove_host(name)
@@ -283,11 +327,17 @@ class StandingQueries:
 
     def resume(self) -> None:
         """Go on with those that were running when the database was last closed or killed."""
+        quietly(self.moves.go_on)
         for info in self._catalog.queries_alone():
             if info.running:
                 # Another process runs it, or it has failed and says why: the rest opens.
                 with contextlib.suppress(AnabranchError):
                     self.get(info.name).start_soon()
+
+    def look_after(self) -> None:
+        """What is to be done now and then for those that run here."""
+        for query in self.known():
+            quietly(query._look_after)
 
     def take_over(self) -> None:
         """Run those whose process has ended. Whoever takes the lock first has them.
@@ -297,6 +347,8 @@ class StandingQueries:
         began = time.monotonic()
         if began < self._look_again:
             return
+        # Whoever looks must not wait until a query has ended that moves: time goes on for others.
+        threading.Thread(target=self.keep_places, name="anabranch-places", daemon=True).start()
         lost = {info.name for info in self._catalog.queries_alone() if info.running and self._is_lost(info.name)}
         for name in lost & self._lost:
             with self._mutex:
@@ -307,6 +359,17 @@ class StandingQueries:
         now = time.monotonic()
         self._look_again = now + max(_LOOK_SECONDS, 20 * (now - began))
 
+    def keep_places(self) -> None:
+        """Have queries go on with their moves, and those that are too heavy for their host leave it."""
+        if self._keeps_places.acquire(blocking=False):
+            try:
+                here = [query for query in self.known() if query.runs_here]
+                quietly(lambda: self._balance.look(here))
+                if not self._closed:
+                    quietly(self.moves.go_on)
+            finally:
+                self._keeps_places.release()
+
     def _is_lost(self, name: str) -> bool:
         with contextlib.suppress(CatalogError):  # it may have been dropped
             return self.get(name).status == "lost"
@@ -316,4 +379,4 @@ class StandingQueries:
         """End all that run here; what should run goes on elsewhere, or at the next start."""
         with self._mutex:
             self._closed = True
-        all_at_once([query.halt for query in self.known() if query.host is None])
+        all_at_once([query.halt for query in self.known() if not isinstance(query, HostedQuery)])

@@ -21,6 +21,7 @@ from anabranch.clock import Clock
 from anabranch.connectors import connector_of
 from anabranch.errors import StreamError
 from anabranch.log import Storage, StreamReader, StreamWriter
+from anabranch.log.brought_home import AnswersReader
 from anabranch.log.claim import Claimer
 from anabranch.log.lock import BEING_WRITTEN
 from anabranch.log.storage import encoded_name
@@ -219,7 +220,7 @@ class _Stream:
         return self._log.end().time
 
     def arrived(self) -> int | None:
-        return self._log.arrived() if isinstance(self._log, StreamReader) else None
+        return self._log.arrived() if isinstance(self._log, StreamReader | AnswersReader) else None
 
     def release(self) -> None:
         """Let go of rows that it holds back though it is silent."""

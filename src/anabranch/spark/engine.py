@@ -7,7 +7,7 @@ import functools
 import json
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -22,14 +22,16 @@ from pyspark.sql.types import StructType, TimestampType
 from anabranch.engine import protocol
 from anabranch.engine.options import BEGIN, FORMAT, ArchivedFiles, SourceOptions
 from anabranch.engine.protocol import Deliver, Job
-from anabranch.errors import QueryError
+from anabranch.engine.rests import Unfinished
+from anabranch.errors import AnabranchError, QueryError
 from anabranch.log.storage import Storage
 from anabranch.operators.offset import Offset, offsets_from_json
 from anabranch.operators.work import Work
 from anabranch.spark.answers import Answers, arrow_schema, sealed
-from anabranch.spark.failures import PLANNER_DIED, explain_failure
+from anabranch.spark.failures import PLANNER_DIED, explain_failure, is_of_the_data
 from anabranch.spark.question import Question
 from anabranch.spark.repeatable import check_repeatable
+from anabranch.spark.rests import Rests
 from anabranch.spark.running import Running, Tries
 from anabranch.spark.session import Session
 from anabranch.spark.staging import clear, sweep, unseal
@@ -100,6 +102,7 @@ class SparkEngine:
         self._views = threading.Lock()
         self._asking = _Asking()
         self._closing = threading.Event()
+        self._rests: dict[str, Rests] = {}
 
     @property
     def parallelism(self) -> int:
@@ -249,6 +252,27 @@ class SparkEngine:
     def frame_of(self, table: pa.Table) -> DataFrame:
         """A table as a DataFrame."""
         return self.session.spark.createDataFrame(table)
+
+    def finish(self, parts: Sequence[Unfinished], staging: Storage) -> list[pa.Table] | AnabranchError:
+        """See `engine.protocol.Engine`.
+
+        It is asked by the thread that takes a micro-batch in, which Spark waits for: what that thread asks is computed
+        meanwhile, and ended when the query is.
+        """
+        try:
+            life = self.session.last_life
+            if life is not None and life.lost:
+                raise life.loss()
+            spark = self.session.spark
+            rests = self._rests.get(staging.address)
+            if rests is None or rests.spark is not spark:
+                rests = self._rests[staging.address] = Rests(spark, staging)
+            return rests.finish(parts)
+        except (PySparkException, Py4JError, OSError, EOFError, pa.ArrowException) as problem:
+            explained = self._explained(problem)
+            if isinstance(explained, AnabranchError) and is_of_the_data(problem, explained):
+                return explained
+            raise explained from problem
 
     def run(self, job: Job, deliver: Deliver) -> Running:
         """Run a standing query: `deliver` gets each micro-batch's answer, in order.

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from pyspark.errors import PySparkException, PythonException
+
 from anabranch.errors import AnabranchError, QueryError, SqlError
 
 WORKER_DID_NOT_START = "WORKER_DID_NOT_START"
@@ -24,6 +26,11 @@ _ABOUT_SPARK = re.compile(r"( Please, refer to '[^']*' for a fix\.)? SQLSTATE: .
 """Where in Spark's own text, which is not the user's, and where to read about Spark."""
 _RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] ([A-Z][A-Z_]+) (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 _POSITION = re.compile(r"line (\d+), pos (\d+)")
+_FAILED_TASK = re.compile(r"most recent failure: Lost task [^\n]*?: (([a-z]\w*(?:\.[\w$]+)+)[^\n]*)")
+_NOT_OF_DATA = re.compile(r"Error$|Interrupted|^java\.(io|nio)\.|\.concurrent\.|^org\.apache\.spark\.(?!sql\.)")
+"""Exceptions of a task that say nothing of its rows."""
+_CALLING = "An error occurred while calling"
+"""What py4j says of an exception that it has no class for."""
 _CLASS = re.compile(r"\[([A-Z0-9_.]+)\]\s*(.*)")
 
 
@@ -59,8 +66,20 @@ def explain_failure(problem: BaseException) -> AnabranchError:
     message = message.replace("try_sum", "sum")  # which is what planning makes of it
     if _POSITION.search(text) or name.startswith(("UNRESOLVED", "DATATYPE_MISMATCH", "WRONG_NUM_ARGS", "PARSE")):
         return SqlError("SQL_NOT_UNDERSTOOD", message.rstrip(".") or name, detail=name or None)
-    cause = _python_cause(text)
+    task = _FAILED_TASK.search(text)
+    cause = _python_cause(text) or (task[1] if task and message.startswith(_CALLING) else None)
     return QueryError("QUERY_FAILED", cause or message or _last_cause(problem), hint="--verbose shows the whole story")
+
+
+def is_of_the_data(problem: BaseException, explained: AnabranchError) -> bool:
+    """Whether Spark failed over what it was to compute of the rows, so that it would again; else it is Spark itself."""
+    if explained.name in (WORKER_DID_NOT_START, WORKER_DIED, PLANNER_DIED):
+        return False
+    if isinstance(problem, PySparkException):
+        condition = problem.getCondition() or ""
+        return bool(condition) and not isinstance(problem, PythonException) and "CANCEL" not in condition
+    failed = _FAILED_TASK.search(said(problem))
+    return failed is not None and not _NOT_OF_DATA.search(failed[2])
 
 
 def said(problem: BaseException) -> str:

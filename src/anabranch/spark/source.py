@@ -23,18 +23,18 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from anabranch.connectors.opening import open_stream
 from anabranch.dataspace.access import Access
 from anabranch.engine.batches import MicroBatches, has_moved
 from anabranch.engine.claiming import Claiming
+from anabranch.engine.needs import hold_what_is_needed
 from anabranch.engine.options import FORMAT, SourceOptions
-from anabranch.log import retention
 from anabranch.log.offset import End
 from anabranch.log.storage import Storage
 from anabranch.log.stream import INFO
 from anabranch.operators import operator_from_json
-from anabranch.operators.base import Floor, Inputs, Operator, Task, Work
+from anabranch.operators.base import Inputs, Operator, Task, Work
 from anabranch.operators.offset import Offset, offsets_from_json, offsets_to_json
+from anabranch.operators.opening import open_stream
 from anabranch.spark.staging import ENVELOPE_DDL, seal
 
 if TYPE_CHECKING:
@@ -80,8 +80,15 @@ class _Host:
     def _inputs(self) -> Inputs:
         readers = {name: self._reader(name) for name in self._options.streams}
         # Only our own queries bring the answers of all tasks together on the driver.
-        memory = self._options.window_memory_bytes
-        return Inputs(readers, self._options.scratch, Work(), gathers=self._options.sealed, window_memory=memory)
+        options = self._options
+        return Inputs(
+            readers,
+            options.scratch,
+            Work(),
+            gathers=options.sealed,
+            window_memory=options.window_memory_bytes,
+            budget=options.budget,
+        )
 
     @property
     def _history(self) -> bool:
@@ -162,6 +169,7 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begin = offsets_from_json(start)
+        self._batches.done()
         ends = self._target or self._wait(begin)
         most = None if isinstance(limit, ReadAllAvailable) else getattr(limit, "max_rows", self._options.batch_rows)
         logs = {name: self._reader(name) for name in begin}
@@ -178,13 +186,8 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def commit(self, end: dict[str, Any]) -> None:
         """Tell retention what may be read again after this micro-batch."""
-        if self._options.holder is None:
-            return
-        offsets = offsets_from_json(end)
-        for name, floor in self._operator.held(offsets, self._inputs()).items():
-            if self._reader(name).has_archives:
-                floor = Floor(row=floor.row)  # what is older is archived, or held until it is
-            retention.hold(Storage(self._options.streams[name]), self._options.holder, *floor)
+        readers = {name: self._reader(name) for name in self._options.streams}
+        hold_what_is_needed(self._operator, offsets_from_json(end), readers, self._options.scratch, self._options)
 
     def _ends(self) -> dict[str, End]:
         return {name: self._reader(name).end() for name in self._options.streams}

@@ -39,6 +39,7 @@ class CreateStreamAs(Statement):
     name: str
     select: Select
     if_not_exists: bool = False
+    retain_us: int | None = None
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class CreateQuery(Statement):
     if_not_exists: bool = False
     host: str | None = None
     alone: bool = False
+    retain_us: int | None = None
+    """How long its answers are kept; None: for good."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,14 @@ class AlterQuery(Statement):
 
 
 @dataclass(frozen=True)
+class MoveQuery(Statement):
+    """Has a query be run by a host together with others, or alone."""
+
+    name: str
+    host: str | None
+
+
+@dataclass(frozen=True)
 class Drop(Statement):
     """Removes an object and all it holds."""
 
@@ -212,13 +223,13 @@ STATEMENTS: tuple[Syntax, ...] = (
     ),
     Syntax(
         "CREATE STREAM AS",
-        "CREATE STREAM [IF NOT EXISTS] name AS SELECT …",
+        "CREATE STREAM [IF NOT EXISTS] name [RETAIN INTERVAL …] AS SELECT …",
         "a stream that is the answer of a standing query",
         CreateStreamAs,
     ),
     Syntax(
         "CREATE CONTINUOUS QUERY",
-        "CREATE CONTINUOUS QUERY [IF NOT EXISTS] name [ON HOST name | ALONE] AS SELECT …",
+        "CREATE CONTINUOUS QUERY [IF NOT EXISTS] name [ON HOST name | ALONE] [RETAIN INTERVAL …] AS SELECT …",
         "a standing query: begins with what its streams hold and goes on live",
         CreateQuery,
     ),
@@ -264,6 +275,12 @@ STATEMENTS: tuple[Syntax, ...] = (
         "ALTER QUERY name REEVALUATE EVERY k [AT MOST n]",
         "answers every k-th window, fewer while the query is behind, down to every n-th",
         AlterQuery,
+    ),
+    Syntax(
+        "ALTER QUERY ON HOST",
+        "ALTER QUERY name ON HOST host | ALONE",
+        "has a query run by a host together with others, or alone, from where it is",
+        MoveQuery,
     ),
     Syntax("DROP", "DROP STREAM | QUERY [IF EXISTS] name", "removes a stream or query and all it holds", Drop),
     Syntax(

@@ -22,7 +22,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.archive.facts import Aside
-from anabranch.connectors.opening import open_stream
 from anabranch.dataspace.access import Access
 from anabranch.engine.micro_batch import Limits, end_of_batch
 from anabranch.log import Storage, StreamReader, StreamWriter
@@ -32,8 +31,10 @@ from anabranch.operators import operator_from_json
 from anabranch.operators.base import Floor, HistoryLog, Inputs, LogReader, Offsets, Operator, Piece, Work
 from anabranch.operators.live import Memories, exchange, forget_all
 from anabranch.operators.offset import Offset
+from anabranch.operators.opening import open_stream
 from anabranch.operators.pace import Pace
 from anabranch.operators.reports import REPORTS
+from anabranch.operators.together.roster import Listing
 from anabranch.schema import StreamSchema
 from anabranch.settings import Settings
 from anabranch.testing.clock import ManualClock
@@ -330,6 +331,9 @@ class _Guarded:
 
     def first_logged_row(self) -> int:
         return self._reader.first_logged_row()
+
+    def noted(self, name: str) -> Any:
+        return cast(Listing, self._reader).noted(name)
 
     # What is archived stays, whatever an operator says that it needs of the log.
 

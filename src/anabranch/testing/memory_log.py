@@ -11,6 +11,7 @@ import pyarrow as pa
 from anabranch.archive.estimation.strata import STRATUM
 from anabranch.archive.facts import Aside, aside_of
 from anabranch.kernels.sampling import kept, key_lots, lots_between
+from anabranch.log.offset import End
 from anabranch.operators.base import MIN_TIME, Offset, Piece
 from anabranch.schema import StreamSchema
 
@@ -44,6 +45,10 @@ class MemoryLog:
         return 0
 
     @property
+    def has_archives(self) -> bool:
+        return False
+
+    @property
     def identity(self) -> str:
         return self._identity
 
@@ -62,6 +67,10 @@ class MemoryLog:
         row = self._table.num_rows if row is None else row
         return Offset(row, int(self._times[row - 1]) if row else MIN_TIME)
 
+    def end(self) -> End:
+        """How far it goes."""
+        return self.offset().place
+
     def read(self, start: int, end: int, columns: list[str] | None = None) -> pa.Table:
         rows = self._table.slice(start, max(end - start, 0))
         return rows if columns is None else rows.select(columns)
@@ -74,6 +83,9 @@ class MemoryLog:
 
     def first_logged_row(self) -> int:
         return 0
+
+    def noted(self, name: str) -> None:
+        """Nothing lies beside it."""
 
     def only(self, archive: str) -> MemoryLog:
         return self

@@ -13,7 +13,7 @@ import json
 import os
 import random
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -21,17 +21,20 @@ from typing import Any, NoReturn, TypeVar
 import pyarrow as pa
 
 from anabranch.clock import Clock
-from anabranch.connectors.opening import open_stream
 from anabranch.database import Database
 from anabranch.engine.batches import MicroBatches
+from anabranch.engine.needs import hold_what_is_needed
 from anabranch.engine.options import ArchivedFiles, SourceOptions
 from anabranch.engine.protocol import Deliver, Job
+from anabranch.engine.rests import Unfinished
 from anabranch.errors import AnabranchError
 from anabranch.log import Storage
 from anabranch.operators import operator_from_json
 from anabranch.operators.base import Inputs, Work
 from anabranch.operators.live import Memories, exchange, forget_all
 from anabranch.operators.offset import Offset, offsets_from_json
+from anabranch.operators.opening import open_stream
+from anabranch.queries.query import Query
 from anabranch.testing.faults import flip_bits, lose_files
 from anabranch.testing.harness import Workers, run_batch, same
 
@@ -73,10 +76,18 @@ class SparklessDatabase(Database):
         self._check()
         return self._local
 
+    def move_query(self, name: str, host: str | None) -> Query:
+        moves = self._queries.moves
+        moves.begin(name, host)
+        while not moves.is_done(name, host):
+            self.catch_up()
+            moves.go_on()
+        return self.get_query(name)
+
     def catch_up(self) -> None:
         """Run all queries until none has anything left to take in, and none waits for time that has come."""
         now = self._clock.now_us()
-        while self._local.catch_up() | any(self._time.pending(q, now) for q in self.queries() if q.runs_here):
+        while self._local.catch_up() | any(self._time.pending(q, now) for q in self._queries.known() if q.runs_here):
             pass
 
 
@@ -139,6 +150,9 @@ class LocalEngine:
 
     def frame_of(self, table: pa.Table) -> pa.Table:
         return table
+
+    def finish(self, parts: Sequence[Unfinished], staging: Storage) -> NoReturn:
+        raise NeedsSpark("the rest of a query in Spark SQL")
 
     def stream(self, options: SourceOptions, residual_sql: str | None = None) -> NoReturn:
         raise NeedsSpark("a streaming DataFrame")
@@ -251,6 +265,7 @@ class LocalRunning:
             return False
         self._write("commits", {})
         self._number += 1
+        hold_what_is_needed(self._operator, end, self._readers, self._scratch(), self._options)
         return True
 
     def _write(self, log: str, *lines: Any) -> None:
@@ -295,7 +310,8 @@ class LocalRunning:
 
     def _batch(self, start: dict[str, Offset], end: dict[str, Offset]) -> LocalBatch:
         readers = {name: workers.next() for name, workers in self._workers.items()}
-        inputs = Inputs(readers, self._scratch(), window_memory=self._options.window_memory_bytes)
+        options = self._options
+        inputs = Inputs(readers, self._scratch(), window_memory=options.window_memory_bytes, budget=options.budget)
         rows = run_batch(self._operator, inputs, start, end, 1 if self._is_small else self._options.parallelism)
         return LocalBatch(self._number, rows, inputs.work, (start, end))
 
@@ -309,5 +325,6 @@ class LocalRunning:
         return offsets_from_json(offsets or {})
 
     def _ends(self, start: dict[str, Offset]) -> dict[str, Offset]:
+        self._batches.done()
         ends = {name: reader.end() for name, reader in self._readers.items()}
         return self._batches.next_end(start, ends, self._readers, 1 if self._is_small else self._options.batch_rows)

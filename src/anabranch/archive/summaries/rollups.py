@@ -18,8 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from anabranch.kernels.fold import Count, Exact, Extreme, FloatSum, IntegerSum, Slots, assign_slots
+from anabranch.kernels.fold import Count, Exact, Extreme, IntegerSum, Slots, assign_slots
 from anabranch.kernels.groups import encode
+from anabranch.kernels.sums import DoubleSum
+from anabranch.kernels.sums import totals as sums_of
 from anabranch.kernels.values import Column, from_order_numbers, frozen, has_order_number, integers, one_array
 from anabranch.schema import TIME_TYPE
 
@@ -225,8 +227,10 @@ def _sum(slots: Slots, column: pa.Array, present: NDArray[np.bool_], to: pa.Data
         return _large_sum(slots, column, present)
     if pa.types.is_decimal(wanted):
         return Exact("sum", wanted).combine(slots, [column])[0] if slots.count else pa.array([], wanted)
-    state = IntegerSum() if pa.types.is_integer(wanted) else FloatSum()
-    (sums,) = state.fold(slots, [pa.array([], wanted)], column)
+    if not pa.types.is_integer(wanted):  # in any order the same, as in a standing query
+        (doubles,) = DoubleSum().fold(slots, [pa.array([], DoubleSum.types[0])], column)
+        return _null_where(pa.array(sums_of(doubles)), present)
+    (sums,) = IntegerSum().fold(slots, [pa.array([], wanted)], column)
     return _null_where(sums, present)
 
 

@@ -25,6 +25,7 @@ COUNTING = (
         distinct="count_distinct",
         empty=0,
         estimator="count",
+        merges=True,
         example=Example("count(x)", 4),
     ),
     AggregateFunction(
@@ -37,6 +38,7 @@ COUNTING = (
         form="condition",
         empty=0,
         estimator="count",
+        merges=True,
         example=Example("count_if(x > 1)", 3),
     ),
 )

@@ -128,6 +128,8 @@ class AggregateFunction:
     """Its value where there is none to aggregate."""
     any_order: bool = True
     """Whether rows may come in any order: the answer is the same, or as good."""
+    merges: bool = False
+    """Whether partial answers come to the same bits in whatever order they are merged."""
     estimator: str | None = None
     """What tells it from part of the rows, with bounds: one of `archive.estimation.sums.ESTIMATORS`."""
     in_spark: Mapping[str, InSpark | None] = field(default_factory=dict)

@@ -45,6 +45,7 @@ DISTINCT = (
         parameter=Parameter("the standard error", 0.01, 0.4, default=0.05),
         error=lambda deviation: f"standard error {deviation * 100:g} %",
         empty=0,
+        merges=True,
         example=Example("approx_count_distinct(x)", 3),
     ),
 )

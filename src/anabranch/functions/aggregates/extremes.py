@@ -32,6 +32,7 @@ EXTREMES = (
         bind=_extreme,
         distinct="min",
         estimator="min",
+        merges=True,
         example=Example("min(x)", 1),
     ),
     AggregateFunction(
@@ -43,6 +44,7 @@ EXTREMES = (
         bind=_extreme,
         distinct="max",
         estimator="max",
+        merges=True,
         example=Example("max(x)", 7),
     ),
 )

@@ -14,7 +14,8 @@ from anabranch.functions.aggregates.declaring import (
     first_column,
     null_without_rows,
 )
-from anabranch.kernels.fold import Count, Exact, FloatSum, IntegerSum
+from anabranch.kernels.fold import Count, Exact, IntegerSum
+from anabranch.kernels.sums import DoubleSum, totals
 
 
 def _sum(applied: Applied) -> Aggregate:
@@ -24,17 +25,23 @@ def _sum(applied: Applied) -> Aggregate:
     if pa.types.is_decimal(type_):
         wide = pa.decimal128(38, type_.scale)
         return Aggregate(wide, {"decimal_sum": Exact("sum", wide)}, first_column)
-    return Aggregate(pa.float64(), {"count": Count(), "float_sum": FloatSum()}, null_without_rows)
+    return Aggregate(pa.float64(), {"count": Count(), "double_sum": DoubleSum()}, _double_sum)
 
 
 def _avg(applied: Applied) -> Aggregate:
     applied.number()
 
     def finish(columns: Columns) -> pa.Array:
-        n, total = (c[0].to_numpy() for c in columns)
-        return pa.array(total / np.maximum(n, 1), mask=n == 0)
+        (n,), (total,) = columns
+        counts = n.to_numpy()
+        return pa.array(totals(total) / np.maximum(counts, 1), mask=counts == 0)
 
-    return Aggregate(pa.float64(), {"count": Count(), "float_sum": FloatSum()}, finish)
+    return Aggregate(pa.float64(), {"count": Count(), "double_sum": DoubleSum()}, finish)
+
+
+def _double_sum(columns: Columns) -> pa.Array:
+    (n,), (total,) = columns
+    return pa.array(totals(total), mask=n.to_numpy() == 0)
 
 
 SUMS = (
@@ -46,6 +53,7 @@ SUMS = (
         gives="`BIGINT` of whole numbers, `DOUBLE` of `FLOAT` and `DOUBLE`, `DECIMAL(38, s)` of `DECIMAL(p, s)`",
         bind=_sum,
         estimator="sum",
+        merges=True,
         example=Example("sum(x)", 12),
     ),
     AggregateFunction(
@@ -57,6 +65,7 @@ SUMS = (
         gives="`DOUBLE`",
         bind=_avg,
         estimator="avg",
+        merges=True,
         example=Example("avg(x)", 3.0),
     ),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -40,6 +40,8 @@ from anabranch.operators.windows.program import Grouping, WindowProgram, bind_pr
 
 _ROWS_PER_BATCH = 1 << 17
 _COUNT = "__count"
+Rows = tuple[NDArray[np.int64], list[Column], list[Column]]
+"""Times, keys and arguments, in order of time."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +69,21 @@ class WindowJoinAggregate(Operator):
             raise QueryError("WINDOW_SIZE_INVALID", f"a period of {self.period} was asked for, it must be above 0")
 
     @property
-    def _joined(self) -> WindowJoin:
+    def in_order_of_time(self) -> WindowJoin:
+        """The join whose results are aggregated."""
         return self.join if self.join.order == "time" else replace(self.join, order="time")
 
     @property
     def inputs(self) -> tuple[str, ...]:
         return self.join.inputs
+
+    def conditions_by_source(self) -> tuple[tuple[str | None, str], ...]:
+        return self.join.conditions_by_source()
+
+    def canonical(self) -> WindowJoinAggregate:
+        from anabranch.operators.join.canonical import canonical_aggregate
+
+        return canonical_aggregate(self)
 
     def schema(self, inputs: Inputs) -> pa.Schema:
         return self._program(inputs).schema
@@ -81,7 +92,7 @@ class WindowJoinAggregate(Operator):
 
     def plan(self, start: Offsets, end: Offsets, inputs: Inputs, parallelism: int) -> list[Task]:
         low, high = self.whole_periods(start, inputs), self.whole_periods(end, inputs)
-        tasks = self._joined.plan(low, high, inputs, parallelism)
+        tasks = self.in_order_of_time.plan(low, high, inputs, parallelism)
         if len(tasks) < 2 or "until" not in tasks[0].detail:
             return [Task(low, high, {"live": True})] if tasks else []
         # Each task takes whole periods, so that no group is in two.
@@ -96,10 +107,16 @@ class WindowJoinAggregate(Operator):
     # -- run ---------------------------------------------------------------------------------------
 
     def run(self, task: Task, inputs: Inputs) -> Iterator[pa.RecordBatch]:
-        run = self._joined.started(task, inputs)
+        run = self.in_order_of_time.started(task, inputs)
         program = self._program(inputs)
+        yield from self.folded(program, self._rows(run, program, inputs))
+        if task.detail.get("live"):
+            run.keep()
+
+    def folded(self, program: WindowProgram, rows: Iterable[Rows]) -> Iterator[pa.RecordBatch]:
+        """The answer for what is aggregated."""
         period = program.partials.schema.empty_table()
-        for times, keys, values in self._rows(run, program, inputs):
+        for times, keys, values in rows:
             if len(times) == 0:
                 continue
             panes, bounds = pane_runs(frozen(times), self.period)
@@ -109,18 +126,14 @@ class WindowJoinAggregate(Operator):
             yield from self._answer(program, entries.slice(0, split))
             period = entries.slice(split)
         yield from self._answer(program, period)
-        if task.detail.get("live"):
-            run.keep()
 
     def _answer(self, program: WindowProgram, entries: pa.Table) -> Iterator[pa.RecordBatch]:
         if entries.num_rows:
             ends = (one_array(entries.column("node")).to_numpy() // LEVELS + 1) * self.period
             yield from program.answer(entries, ends, self.period, ends).to_batches(max_chunksize=_ROWS_PER_BATCH)
 
-    def _rows(
-        self, run: JoinRun, program: WindowProgram, inputs: Inputs
-    ) -> Iterator[tuple[NDArray[np.int64], list[Column], list[Column]]]:
-        """What is aggregated, in order of time: times, keys and arguments."""
+    def _rows(self, run: JoinRun, program: WindowProgram, inputs: Inputs) -> Iterator[Rows]:
+        """What is aggregated, in order of time."""
         counted = self._counted(inputs)
         if counted is None:
             names = [name for name in program.reads if name != TIME]
@@ -144,10 +157,12 @@ class WindowJoinAggregate(Operator):
 
     def _program(self, inputs: Inputs) -> WindowProgram:
         joined = self._join_program(inputs)
-        return _bound(self, joined.schema, self._counted(inputs) is not None)
+        return program_over(self, joined.schema, self._counted(inputs) is not None)
 
     def _join_program(self, inputs: Inputs) -> JoinProgram:
-        return program_of(self._joined, tuple(inputs.readers[stream].schema for _, stream, _ in self.join.sources))
+        return program_of(
+            self.in_order_of_time, tuple(inputs.readers[stream].schema for _, stream, _ in self.join.sources)
+        )
 
     def _counted(self, inputs: Inputs) -> list[tuple[str, str]] | None:
         """If counting is enough: for each key the column of either source; else None.
@@ -194,7 +209,7 @@ class WindowJoinAggregate(Operator):
 
     def needs(self, at: Offsets) -> dict[str, Floor]:
         aligned = {name: Offset(at[name].row, self._whole(at)) for name in self.inputs}
-        return self._joined.needs(aligned)
+        return self.in_order_of_time.needs(aligned)
 
     def keeps(self) -> Keeps | None:
         inner = self.join.keeps()
@@ -207,7 +222,7 @@ class WindowJoinAggregate(Operator):
         told = {
             "operator": self.kind,
             "inputs": list(self.inputs),
-            "join": self._joined.explain(inputs),
+            "join": self.in_order_of_time.explain(inputs),
             "period": measure("time", self.period),
             "keys": dict(self.keys),
             "aggregates": {name: f"{function} of {sql or '*'}" for name, function, sql in self.aggregates},
@@ -226,7 +241,8 @@ class WindowJoinAggregate(Operator):
 
 
 @functools.lru_cache(maxsize=256)
-def _bound(operator: WindowJoinAggregate, schema: pa.Schema, counted: bool) -> WindowProgram:
+def program_over(operator: WindowJoinAggregate, schema: pa.Schema, counted: bool = False) -> WindowProgram:
+    """An aggregate bound to the columns of what it aggregates; `counted`: rows have how many results they met."""
     aggregates = operator.aggregates
     if counted:  # each row stands for as many results as it met
         schema = schema.append(pa.field(_COUNT, pa.int64()))

@@ -56,6 +56,12 @@ class WindowCombination(Operator):
     def inputs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for _, operator, _ in self.parts for name in operator.inputs))
 
+    def canonical(self) -> WindowCombination:
+        from anabranch.operators.canonical import numbered
+
+        columns, time = numbered(self.columns, self.time)
+        return replace(self, columns=columns, time=time)
+
     def schema(self, inputs: Inputs) -> pa.Schema:
         return self._program(inputs)[1]
 

@@ -96,6 +96,14 @@ class WindowJoin(Operator):
     def inputs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(stream for _, stream, _ in self.sources))
 
+    def conditions_by_source(self) -> tuple[tuple[str | None, str], ...]:
+        return tuple((where, stream) for _, stream, where in self.sources)
+
+    def canonical(self) -> WindowJoin:
+        from anabranch.operators.join.canonical import canonical_join
+
+        return canonical_join(self)
+
     def schema(self, inputs: Inputs) -> pa.Schema:
         return self._outputs(inputs).schema
 
@@ -157,8 +165,8 @@ class WindowJoin(Operator):
         if detail.get("live"):
             run.keep()
 
-    def started(self, task: Task, inputs: Inputs) -> JoinRun:
-        """The run of a task."""
+    def started(self, task: Task, inputs: Inputs, program: JoinProgram | None = None) -> JoinRun:
+        """The run of a task; a `program` is its own, save for which rows of the sources it leaves out."""
         detail = task.detail
         low, high = self.sides(task.start, inputs), self.sides(task.end, inputs)
         streams = [stream for _, stream, _ in self.sources]
@@ -171,7 +179,7 @@ class WindowJoin(Operator):
             since=detail.get("since", -FOREVER),
             until=detail.get("until", FOREVER),
         )
-        program = self._program(inputs)
+        program = program or self._program(inputs)
         share = KeyShare(detail.get("part", 0), detail.get("parts", 1))
         return JoinRun(program, inputs, reach, share, order_of(repr(self), program), self._policy())
 
@@ -269,9 +277,7 @@ class _Outputs:
 
     def of(self, results: Results, run: JoinRun, clock: int | None) -> pa.Table:
         """The answer rows of results; with `clock` they are no older than that."""
-        table = run.columns(self.reads, results)
-        times = results.times if clock is None else np.maximum(results.times, clock)
-        table = table.append_column(TIME, pa.array(times, pa.int64()).view(TIME_TYPE))
+        table = rows_of(results, run, self.reads, clock)
         if results.completeness is not None:
             table = table.append_column(COMPLETENESS, pa.array(results.completeness))
         return project(table, self.columns, self.schema)
@@ -285,6 +291,12 @@ def _outputs_of(join: WindowJoin, schema: pa.Schema) -> _Outputs:
     answer = pa.schema([(name, column.type) for (name, _), column in zip(join.columns, columns, strict=True)])
     reads = [name for name in columns_of(columns, schema) if name not in (TIME, COMPLETENESS)]
     return _Outputs(columns, answer, reads)
+
+
+def rows_of(results: Results, run: JoinRun, names: Sequence[str], clock: int | None) -> pa.Table:
+    """Columns named `alias.column` of results, with their times; with `clock` they are no older than that."""
+    times = results.times if clock is None else np.maximum(results.times, clock)
+    return run.columns(names, results).append_column(TIME, pa.array(times, pa.int64()).view(TIME_TYPE))
 
 
 def _with_places(answer: pa.Table, results: Results) -> pa.Table:

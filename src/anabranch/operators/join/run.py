@@ -51,8 +51,12 @@ class Results(NamedTuple):
         return len(self.times)
 
     def between(self, low: int, high: int) -> Results:
-        completeness = None if self.completeness is None else self.completeness[low:high]
-        return Results([rows[low:high] for rows in self.rows], self.times[low:high], completeness)
+        return self.at(slice(low, high))
+
+    def at(self, chosen: slice | NDArray[np.bool_] | Ints) -> Results:
+        """Those at some places."""
+        completeness = None if self.completeness is None else self.completeness[chosen]
+        return Results([rows[chosen] for rows in self.rows], self.times[chosen], completeness)
 
 
 @dataclass(frozen=True)
@@ -108,17 +112,17 @@ class JoinRun:
             parts = [part for piece in slices for part in self._found(*piece)]
             self._order.resize(sum(high - low for _, low, high in slices), sum(len(part) for part in parts))
             waiting += parts
-            together = _joined(waiting, self._program.count)
+            together = joined(waiting, self._program.count)
             ready = together.times < until
             if not ready.all():
-                waiting = [_where(together, ~ready)]
-                together = _where(together, ready)
+                waiting = [together.at(~ready)]
+                together = together.at(ready)
             else:
                 waiting = []
             if len(together):
                 yield in_order(together)
         if waiting:
-            yield in_order(_joined(waiting, self._program.count))
+            yield in_order(joined(waiting, self._program.count))
 
     def counts(self) -> Iterator[list[tuple[int, Kept, Ints]]]:
         """Where one equality of two sources is all there is: drivers, and how many results each has.
@@ -146,11 +150,13 @@ class JoinRun:
             columns = {"": pa.nulls(len(results))}
         return pa.Table.from_pydict(columns)
 
-    def keep(self) -> None:
-        """Leave indices to the next run in this process."""
+    def keep(self) -> set[str]:
+        """Leave indices to the next run in this process; gives their names."""
+        kept = set()
         for step in self._steps.values():
             self._work.scratch_bytes = max(self._work.scratch_bytes, step.nbytes)
-            step.keep()
+            kept.add(step.keep())
+        return {name for name in kept if name is not None}
 
     # -- drivers -----------------------------------------------------------------------------------
 
@@ -223,7 +229,7 @@ class JoinRun:
             completeness = None if self._shedding is None else self._shedding.completeness(partials)
             results = Results([partials.rows[i] for i in range(self._program.count)], times, completeness)
             wanted = (times >= self._reach.since) & (times < self._reach.until)
-            parts.append(results if wanted.all() else _where(results, wanted))
+            parts.append(results if wanted.all() else results.at(wanted))
         self._order.learn(driver, {s.source: (s.asked, s.found) for (d, *_), s in self._steps.items() if d == driver})
         return [part for part in parts if len(part)]
 
@@ -326,7 +332,8 @@ class JoinRun:
 # -- results in order ----------------------------------------------------------------------------------
 
 
-def _joined(parts: Sequence[Results], count: int) -> Results:
+def joined(parts: Sequence[Results], count: int) -> Results:
+    """The results of several parts, of a join of so many sources."""
     if len(parts) == 1:
         return parts[0]
     none = np.zeros(0, np.int64)
@@ -339,11 +346,6 @@ def _joined(parts: Sequence[Results], count: int) -> Results:
     )
 
 
-def _where(results: Results, chosen: NDArray[np.bool_] | Ints) -> Results:
-    completeness = None if results.completeness is None else results.completeness[chosen]
-    return Results([rows[chosen] for rows in results.rows], results.times[chosen], completeness)
-
-
 def in_order(results: Results) -> Results:
     """By time, then by the row of each source."""
     if len(results) < 2:
@@ -353,4 +355,4 @@ def in_order(results: Results) -> Results:
     if begin < len(order):
         rest = order[begin:]
         order[begin:] = rest[np.lexsort([*(rows[rest] for rows in results.rows[::-1]), results.times[rest]])]
-    return _where(results, order)
+    return results.at(order)

@@ -66,9 +66,9 @@ class JoinStep(ABC):
     def _copied(self, count: int) -> Pairs:
         return frozen(self._probes[:count].copy()), frozen(self._rows[:count].copy())
 
-    def keep(self) -> None:
-        """Leave what was built to whoever joins next; most steps begin anew."""
-        return
+    def keep(self) -> str | None:
+        """Leave what was built to whoever joins next, and give its name; most steps begin anew."""
+        return None
 
     @property
     def nbytes(self) -> int:
@@ -108,10 +108,12 @@ class HashStep(JoinStep):
     def nbytes(self) -> int:
         return 0 if self._index is None else self._index.nbytes
 
-    def keep(self) -> None:
-        if self._index is not None and not self._fresh:
-            live.put(self.live_name, self._index)
-            self._index = None
+    def keep(self) -> str | None:
+        if self._index is None or self._fresh:
+            return None
+        live.put(self.live_name, self._index)
+        self._index = None
+        return self.live_name
 
     def _index_for(self, low: int, high: int) -> ChainIndex:
         """An index with all rows from `low` on, and not many beyond `high`, which chains would lead through."""

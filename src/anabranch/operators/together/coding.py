@@ -1,4 +1,4 @@
-"""The codes of a column's values among the ends that questions name (`kernels.questions`)."""
+"""The codes of a column's values among the ends that questions name (`kernels.ends`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from anabranch.expressions.atoms import Atom
-from anabranch.kernels.questions import NULL, Codes, code_keys, span
+from anabranch.kernels.ends import NULL, Codes, Ends, span
 from anabranch.kernels.values import Column, compared_numbers, one_array, valid
 
 Spans = list[tuple[int, int]]
@@ -33,18 +33,18 @@ class Numbers:
 
     def __init__(self, atoms: Iterable[Atom]) -> None:
         ends = {end for atom in atoms for ends in atom.ranges for end in ends if end is not None}
-        self._ends = np.array(sorted(ends), np.int64)
+        self.ends = np.array(sorted(ends), np.int64)
+        self._among = Ends(self.ends)
 
     def codes(self, column: Column) -> Codes:
         null = ~valid(column) if column.null_count else None
-        return code_keys(compared_numbers(column, 0), self._ends, null)
+        return self._among.codes(compared_numbers(column, 0), null)
 
     def spans(self, atom: Atom) -> Spans:
-        if atom.null:
-            return [(NULL, NULL)]
         lows = [None if low is None else int(low) for low, _ in atom.ranges]
         highs = [None if high is None else int(high) for _, high in atom.ranges]
-        return _whole([span(self._ends, low, high) for low, high in zip(lows, highs, strict=True)])
+        spans = [span(self.ends, low, high) for low, high in zip(lows, highs, strict=True)]
+        return whole(_of_null(atom) + spans)
 
 
 class Texts:
@@ -89,10 +89,9 @@ class Texts:
         return codes
 
     def spans(self, atom: Atom) -> Spans:
-        if atom.null:
-            return [(NULL, NULL)]
-        return _whole(
-            [
+        return whole(
+            _of_null(atom)
+            + [
                 (
                     0 if low is None else self._rank[str(low)] + 1,
                     len(self._rank) if high is None else self._rank[str(high)],
@@ -117,7 +116,16 @@ class Truths:
         return [(1, 1)]
 
 
-def _whole(spans: Spans) -> Spans:
+def coding_of(column: str, atoms: Iterable[Atom], schema: pa.Schema) -> Coding:
+    """The codes of a column of a schema, for what atoms want of it."""
+    return Texts(atoms) if pa.types.is_string(schema.field(column).type) else Numbers(atoms)
+
+
+def _of_null(atom: Atom) -> Spans:
+    return [(NULL, NULL)] if atom.null else []
+
+
+def whole(spans: Iterable[tuple[int, int]]) -> Spans:
     """Those that are not empty, in order, each code once."""
     ordered = sorted((low, high) for low, high in spans if low <= high)
     joined: Spans = []
@@ -135,4 +143,4 @@ def both(a: Spans, b: Spans) -> Spans:
     >>> both([(1, 5), (8, 9)], [(4, 8)])
     [(4, 5), (8, 8)]
     """
-    return _whole([(max(a1, b1), min(a2, b2)) for a1, a2 in a for b1, b2 in b])
+    return whole([(max(a1, b1), min(a2, b2)) for a1, a2 in a for b1, b2 in b])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, cast
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,20 +15,34 @@ from numpy.typing import NDArray
 
 from anabranch.errors import AnabranchError
 from anabranch.expressions.atoms import Atom
-from anabranch.kernels.questions import NOTHING, Codes, Intervals, QuestionIndex
-from anabranch.log.slices import sliced
-from anabranch.operators.base import LogReader, Work
+from anabranch.kernels.questions import NOTHING, Codes, Intervals, Matches, QuestionIndex
+from anabranch.log.slices import Payload, sliced
+from anabranch.operators.base import LogReader, Operator, Work
 from anabranch.operators.columns import Bound, bind, columns_of, project
 from anabranch.operators.select import SelectRows
 from anabranch.operators.together.coding import Coding, Numbers, Spans, Texts, Truths, both
-from anabranch.operators.together.roster import Entry
 
 _ROWS_PER_READ = 1 << 17
+_ANSWERS_AT_ONCE = 1 << 21
+"""Rows that have more answers are answered in parts: what is in memory, and in one row of the log, is bounded."""
 
-Slices = tuple[bytes, bytes]
+Slices = tuple[bytes, Payload]
 """`index` and `payload`, as they go to the log (`log.slices`)."""
 Failures = dict[int, str]
 """Why members cannot go on, by their number."""
+
+
+class Asking(Protocol):
+    """Who asks for rows: a member that is a selection (`roster.Entry`), or whoever selects of what it shares."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def operator(self) -> Operator: ...
+
+    @property
+    def atoms(self) -> Iterable[Atom]: ...
 
 
 class _Column(NamedTuple):
@@ -43,6 +57,7 @@ class _Answer(NamedTuple):
 
     columns: tuple[Bound, ...]
     schema: pa.Schema
+    reads: list[str]
     first: int
     end: int
 
@@ -50,40 +65,44 @@ class _Answer(NamedTuple):
 class Selections:
     """The selections of some members; those that cannot be computed are in `failures`."""
 
-    def __init__(self, members: Iterable[Entry], source: pa.Schema) -> None:
+    def __init__(self, members: Iterable[Asking], source: pa.Schema) -> None:
         self.failures: Failures = {}
         self._source = source
         wanted = self._by_answer(members)
         self._members = np.array([entry.number for entries in wanted.values() for entry in entries], np.int64)
         self._answers: list[_Answer] = []
-        asked: list[Entry] = []
+        asked: list[Asking] = []
         for columns, entries in wanted.items():
             bound = tuple(bind(sql, source) for _, sql in columns)
             schema = pa.schema([(name, value.type) for (name, _), value in zip(columns, bound, strict=True)])
-            self._answers.append(_Answer(bound, schema, len(asked), len(asked) + len(entries)))
+            reads = columns_of(bound, source) or source.names[:1]
+            self._answers.append(_Answer(bound, schema, reads, len(asked), len(asked) + len(entries)))
             asked += entries
         self._columns = self._columns_of(asked)
         self._index = QuestionIndex(len(asked), self._intervals(asked))
-        self._chosen = False
         values = [column.value for column in self._columns.values()] + [b for a in self._answers for b in a.columns]
-        self._reads = columns_of(values, source) or source.names[:1]
+        self.reads = columns_of(values, source) or source.names[:1]
+        """The columns that are needed for all of it."""
+        self.tested = columns_of([column.value for column in self._columns.values()], source)
+        """The columns that say who wants a row."""
 
-    def _by_answer(self, members: Iterable[Entry]) -> dict[tuple[tuple[str, str], ...], list[Entry]]:
+    def _by_answer(self, members: Iterable[Asking]) -> dict[tuple[tuple[str, str], ...], list[Asking]]:
         """Members that answer with the same columns stand together, in the order of their numbers."""
-        wanted: dict[tuple[tuple[str, str], ...], list[Entry]] = defaultdict(list)
+        wanted: dict[tuple[tuple[str, str], ...], list[Asking]] = defaultdict(list)
+        fine: set[str] = set()
         for entry in members:
             try:
                 select = cast(SelectRows, entry.operator)
-                for _, sql in select.columns:
+                spoken = {sql for _, sql in select.columns}.union(map(_sql, entry.atoms))
+                for sql in sorted(spoken - fine):
                     bind(sql, self._source)
-                for atom in entry.atoms:
-                    bind(_sql(atom), self._source)
+                    fine.add(sql)
                 wanted[select.columns].append(entry)
             except AnabranchError as problem:
                 self.failures[entry.number] = str(problem)
         return wanted
 
-    def _columns_of(self, asked: list[Entry]) -> dict[str, _Column]:
+    def _columns_of(self, asked: list[Asking]) -> dict[str, _Column]:
         atoms: dict[str, list[Atom]] = defaultdict(list)
         for entry in asked:
             for atom in entry.atoms:
@@ -95,7 +114,7 @@ class Selections:
             columns[sql] = _Column(value, kind(spoken))
         return columns
 
-    def _intervals(self, asked: list[Entry]) -> Intervals:
+    def _intervals(self, asked: list[Asking]) -> Intervals:
         place = {sql: number for number, sql in enumerate(self._columns)}
         known: dict[Atom, Spans] = {}
         rows: list[tuple[int, int, int, int]] = []
@@ -114,29 +133,39 @@ class Selections:
     def run(self, reader: LogReader, start: int, end: int, work: Work) -> Iterator[Slices]:
         """The answers of the rows start ≤ n < end, for each kind of answer by itself."""
         for low in range(start, end, _ROWS_PER_READ):
-            table = reader.read(low, min(low + _ROWS_PER_READ, end), self._reads).combine_chunks()
+            table = reader.read(low, min(low + _ROWS_PER_READ, end), self.reads).combine_chunks()
             work.rows_read += table.num_rows
             work.bytes_read += table.nbytes
-            yield from self._answer(table)
+            yield from self.answers(table)
 
-    def _answer(self, table: pa.Table) -> Iterator[Slices]:
-        codes: list[Codes] = [column.coding.codes(column.value.evaluate(table)) for column in self._columns.values()]
-        if not self._chosen or self._index.wastes:
-            self._index.choose(codes)  # by what the rows are, now that some are here
-            self._chosen = True
-        matches = self._index.match(codes, table.num_rows)
-        cuts = np.searchsorted(matches.question, [answer.first for answer in self._answers] + [len(self._members)])
+    def _codes(self, table: pa.Table) -> list[Codes]:
+        codes = [column.coding.codes(column.value.evaluate(table)) for column in self._columns.values()]
+        self._index.keep_up(codes)
+        return codes
+
+    def matches(self, table: pa.Table) -> Iterator[Matches]:
+        """Which rows of a table are whose, by the places of members and of rows: of some rows after the other."""
+        return self._index.match_in_parts(self._codes(table), table.num_rows, _ANSWERS_AT_ONCE)
+
+    def answers(self, table: pa.Table) -> Iterator[Slices]:
+        """What members answer of the rows of a table."""
+        for matches in self.matches(table):
+            yield from self._answers_to(table, matches)
+
+    def _answers_to(self, table: pa.Table, matches: Matches) -> Iterator[Slices]:
+        begins = np.flatnonzero(np.diff(matches.question, prepend=-1))
+        questions, ends = matches.question[begins], np.r_[begins, len(matches.row)]
+        cuts = np.searchsorted(questions, [answer.first for answer in self._answers] + [len(self._members)])
         for answer, low, high in zip(self._answers, cuts[:-1], cuts[1:], strict=True):
             if low < high:
-                rows = _project(table, matches.row[low:high], answer)
-                questions, counts = np.unique(matches.question[low:high], return_counts=True)
-                yield sliced(rows, self._members[questions], counts)
+                rows = _project(table, matches.row[ends[low] : ends[high]], answer)
+                yield sliced(rows, self._members[questions[low:high]], np.diff(ends[low : high + 1]))
 
 
 def _project(table: pa.Table, rows: NDArray[np.int64], answer: _Answer) -> pa.Table:
     """The answer to some rows; where they are more than the table has, what is computed is computed once."""
     if len(rows) <= table.num_rows:
-        return project(table.take(pa.array(rows)), answer.columns, answer.schema)
+        return project(table.select(answer.reads).take(pa.array(rows)), answer.columns, answer.schema)
     return project(table, answer.columns, answer.schema).take(pa.array(rows))
 
 

@@ -5,32 +5,38 @@ runs is part of its offsets, like everything else it is a function of. Members t
 which begins with what the streams hold and comes up to the others in pieces; how far a cohort is stands in the offset
 of the list.
 
-A member that fails is reported and left out; the others lose nothing by it.
+A member that fails is reported and left out; the others lose nothing by it. So is one that has more answers than its
+budget, unless it takes in a single row: it is to take in less at once.
 """
 
 from __future__ import annotations
 
-import bisect
-import functools
+import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from anabranch.errors import AnabranchError
 from anabranch.log.offset import End
-from anabranch.log.slices import SCHEMA, sliced
+from anabranch.log.slices import SCHEMA, row_of_log, sliced
 from anabranch.operators.base import Floor, Inputs, Keeps, Offset, Offsets, Operator, Task
-from anabranch.operators.together import failed
-from anabranch.operators.together.families import Family, families_of, run_family
+from anabranch.operators.budget import ANY
+from anabranch.operators.pace import ALL, Pace
+from anabranch.operators.together import costs
+from anabranch.operators.together.changes import GOING_BACK
+from anabranch.operators.together.costs import Meter
+from anabranch.operators.together.failed import OF_THE_HOST, Troubles, without_those_that_fail
+from anabranch.operators.together.families import Family
+from anabranch.operators.together.parted import Members, parted
+from anabranch.operators.together.rests import marked
 from anabranch.operators.together.roster import Entry, roster_of
 from anabranch.operators.together.selections import Selections, Slices
 
 ROWS_PER_TASK = 500_000
-_FAILURES = (AnabranchError, pa.ArrowException, ArithmeticError, ValueError, TypeError)
-"""What makes a member fail, and not its host."""
+_ROWS_PER_READ = 1 << 17
 
 
 class _Growing(Protocol):
@@ -42,13 +48,20 @@ class _Growing(Protocol):
 class Stretch(NamedTuple):
     """Some members, and from where to where they go in a micro-batch."""
 
-    members: list[Entry]
+    members: Members
     start: dict[str, Offset]
     end: dict[str, Offset]
     low: int = -1
     """Of a cohort, the first row of the list that made it."""
     stopped: bool = False
     """Whether they stay where they are."""
+    pace: Pace = ALL
+    """How many of their windows they answer."""
+
+    @property
+    def key(self) -> str:
+        """A part of where they keep what they compute together: others are elsewhere, or answer other windows."""
+        return str(self.low) if self.pace == ALL else f"{self.low}-{self.pace.every}-{self.pace.at_most}"
 
 
 @dataclass(frozen=True)
@@ -102,81 +115,106 @@ class Together(Operator):
     def _all_stretches(self, start: Offsets, end: Offsets, inputs: Inputs) -> list[Stretch]:
         before, after = start[self.listing], end[self.listing]
         then = {cohort.low: cohort for cohort in after.catching}
-        ways = [Stretch([], self._at(start), self._at(end))]
+        nobody = Members(self.listing)
+        ways = [Stretch(nobody, self._at(start), self._at(end))]
         for cohort in before.catching:
             last = then[cohort.low].at if cohort.low in then else end
-            ways.append(Stretch([], self._at(cohort.at), self._at(last), cohort.low, cohort.stopped))
-        lows = [cohort.low for cohort in before.catching]
-        highs = [cohort.high for cohort in before.catching]
-        for place, entry in roster_of(inputs.readers[self.listing], after.row).members(before.row, after.row):
-            at = bisect.bisect_right(lows, place) - 1
-            ways[at + 1 if at >= 0 and place < highs[at] else 0].members.append(entry)
-        return [way for way in ways if way.members]
+            ways.append(Stretch(nobody, self._at(cohort.at), self._at(last), cohort.low, cohort.stopped))
+        reader = inputs.readers[self.listing]
+        parts = parted(reader.identity, roster_of(reader, after.row), before.row, after.row, before.catching)
+        return [
+            _with(members, pace, way, after)
+            for way, part in zip(ways, parts, strict=True)
+            for pace, members in part.items()
+            if members
+        ]
 
     def _at(self, offsets: Mapping[str, Any]) -> dict[str, Offset]:
         return {name: Offset(*offsets[name][:2]) for name in self.streams}
 
     def run(self, task: Task, inputs: Inputs) -> Iterator[pa.RecordBatch]:
-        failures: dict[int, str] = {}
+        troubles, meter, members = Troubles(), Meter(), 0
         part, of = task.detail["part"], task.detail["of"]
         for stretch in self.stretches(task.start, task.end, inputs):
-            selections = [entry for entry in stretch.members if entry.is_selection]
-            if selections:
-                yield from _batches(self._select(selections, stretch, task, inputs, failures))
-            families, singles = _sorted_out(stretch.members)
+            members += len(stretch.members)
+            rests = stretch.members.with_a_rest
+            for entries, taken, answers in self._select(stretch, task, inputs, troubles):
+                yield from _batches(meter.measured(entries.numbers, taken, answers), rests)
+            families, singles = stretch.members.families
             for family in families[part::of]:
-                yield from _batches(self._run_family(family, stretch, inputs, failures))
+                answers, taken = self._run_family(family, stretch, inputs, troubles), _rows(stretch, family.operator)
+                yield from _batches(meter.measured(_numbers(family.entries), taken, answers), rests)
             for entry in singles[part::of]:
-                yield from _batches(self._run_one(entry, stretch, inputs, failures))
-        if failures:
-            inputs.work.report(failed.KIND, {str(number): why for number, why in failures.items()})
+                answers, taken = self._run_one(entry, stretch, inputs, troubles), _rows(stretch, entry.operator)
+                yield from _batches(meter.measured([entry.number], taken, answers), rests)
+        for kind, said in {costs.KIND: meter.said(members), **troubles.reports()}.items():
+            inputs.work.report(kind, said)
 
     def _select(
-        self, members: list[Entry], stretch: Stretch, task: Task, inputs: Inputs, failures: dict[int, str]
-    ) -> Iterator[Slices]:
-        """Selections, of this task's part of the rows."""
-        by_stream: dict[str, list[Entry]] = {}
-        for entry in members:
-            by_stream.setdefault(entry.operator.inputs[0], []).append(entry)
-        for stream, entries in by_stream.items():
-            reader = inputs.readers[stream]
+        self, stretch: Stretch, task: Task, inputs: Inputs, troubles: Troubles
+    ) -> Iterator[tuple[Members, int, Iterator[Slices]]]:
+        """Selections, by the stream they read: how many rows are this task's part of it, and what they answer."""
+        part, of = task.detail["part"], task.detail["of"]
+        for stream, entries in stretch.members.selections.items():
             low, high = stretch.start[stream].row, stretch.end[stream].row
-            part, of = task.detail["part"], task.detail["of"]
             cuts = [low + (high - low) * place // of for place in (part, part + 1)]
             if cuts[0] < cuts[1]:
-                numbers = tuple(entry.number for entry in entries)
-                asked = _Asked(inputs.readers[self.listing].identity, numbers, entries)
-                together = _selections(asked, reader.schema)
-                failures.update(together.failures)
-                yield from together.run(reader, cuts[0], cuts[1], inputs.work)
+                answers = self._look_up(entries, stream, range(*cuts), stretch, inputs, troubles)
+                yield entries, cuts[1] - cuts[0], answers
 
-    def _run_one(self, entry: Entry, stretch: Stretch, inputs: Inputs, failures: dict[int, str]) -> Iterator[Slices]:
+    def _look_up(
+        self, entries: Members, stream: str, rows: range, stretch: Stretch, inputs: Inputs, troubles: Troubles
+    ) -> Iterator[Slices]:
+        """Answers of selections; where they cannot be looked up together, those that fail are found and left out."""
+        reader = inputs.readers[stream]
+        for low in rows[::_ROWS_PER_READ]:
+            some_rows = (low, min(low + _ROWS_PER_READ, rows.stop))
+
+            def answers(some: list[Entry], between: tuple[int, int] = some_rows) -> list[Slices]:
+                selections = entries.together(reader.schema) if some is entries else Selections(some, reader.schema)
+                for number, why in selections.failures.items():
+                    troubles.fail(number, why, stretch.start)
+                return list(selections.run(reader, *between, inputs.work))
+
+            def failed(entry: Entry, problem: Exception) -> None:
+                troubles.take(entry.number, problem, stretch.start, _rows(stretch))
+
+            yield from without_those_that_fail(entries, answers, failed)
+
+    def _run_one(self, entry: Entry, stretch: Stretch, inputs: Inputs, troubles: Troubles) -> Iterator[Slices]:
         """Any other operator, by itself."""
         operator, own = entry.operator, self._own(entry, inputs)
         start, end = ({name: at[name] for name in operator.inputs} for at in (stretch.start, stretch.end))
+        taken = max(end[name].row - offset.row for name, offset in start.items())
+        budget = inputs.budget if taken > 1 else ANY
         try:
             tasks = operator.plan(start, end, own, 1)
-            batches = [batch for task in tasks for batch in operator.run(task, own)]
+            batches = list(budget.within(batch for task in tasks for batch in operator.run(task, own)))
             if batches:
                 rows = operator.gather(pa.Table.from_batches(batches), inputs.work)
                 rows = rows.select(operator.schema(own).names)
                 if rows.num_rows:
                     yield sliced(rows, np.array([entry.number]), np.array([rows.num_rows]))
-        except _FAILURES as problem:
-            failures[entry.number] = str(problem)
+        except Exception as problem:  # whatever it is, the others go on
+            troubles.take(entry.number, problem, stretch.start, taken)
 
-    def _run_family(
-        self, family: Family, stretch: Stretch, inputs: Inputs, failures: dict[int, str]
-    ) -> Iterator[Slices]:
-        """A family at once; where it fails, each of its members by itself, to know which it is."""
+    def _run_family(self, family: Family, stretch: Stretch, inputs: Inputs, troubles: Troubles) -> Iterator[Slices]:
+        """A family at once; where it fails, or does too much, each of its members by itself, to know which it is.
+
+        So nothing is answered before all of it is.
+        """
         streams = family.operator.inputs
         start, end = ({name: at[name] for name in streams} for at in (stretch.start, stretch.end))
         try:
             # A cohort is elsewhere than the others: it keeps what it keeps by itself.
-            yield from run_family(family, start, end, self._given(inputs, streams, f"{family.folder}-{stretch.low}"))
-        except _FAILURES:
-            for entry, _ in family.members:
-                yield from self._run_one(entry, stretch, inputs, failures)
+            answers = list(family.run(start, end, self._given(inputs, streams, f"{family.folder}-{stretch.key}")))
+        except OF_THE_HOST:
+            raise
+        except Exception:
+            for entry in family.entries:
+                yield from self._run_one(entry, stretch, inputs, troubles)
+        else:
+            yield from answers
 
     def _own(self, entry: Entry, inputs: Inputs) -> Inputs:
         """What one member is given of it."""
@@ -193,11 +231,11 @@ class Together(Operator):
     ) -> Iterator[tuple[Operator, dict[str, Offset], Inputs]]:
         """The operators that keep something or wait for something, how far each is, and what it is given."""
         for stretch in stretches:
-            families, singles = _sorted_out(stretch.members)
+            families, singles = stretch.members.families
             for family in families:
                 streams = family.operator.inputs
                 position = {name: stretch.start[name] for name in streams}
-                yield family.operator, position, self._given(inputs, streams, f"{family.folder}-{stretch.low}")
+                yield family.operator, position, self._given(inputs, streams, f"{family.folder}-{stretch.key}")
             for entry in singles:
                 position = {name: stretch.start[name] for name in entry.operator.inputs}
                 yield entry.operator, position, self._own(entry, inputs)
@@ -217,10 +255,24 @@ class Together(Operator):
 
     def held(self, at: Offsets, inputs: Inputs) -> dict[str, Floor]:
         floors = self.needs(at)
-        for operator, position, own in self._standing(self._all_stretches(at, at, inputs), inputs):
+        stretches = [*self._all_stretches(at, at, inputs), *self._gone_back(at, inputs)]
+        for stretch in stretches:
+            floors |= {name: _lower(floors[name], Floor(row=offset.row)) for name, offset in stretch.start.items()}
+        for operator, position, own in self._standing(stretches, inputs):
             for stream, floor in operator.held(position, own).items():
                 floors[stream] = _lower(floors[stream], floor)
         return floors
+
+    def _gone_back(self, at: Offsets, inputs: Inputs) -> Iterator[Stretch]:
+        """Members that did not go along with the last micro-batch, as the next one will find in the list."""
+        reader, version = inputs.readers[self.listing], at[self.listing].row
+        end = cast(_Growing, reader).end().row
+        if end > version:
+            entries = roster_of(reader, end).entries
+            for row in reader.read(version, end, ["change", "member", "body"]).to_pylist():
+                place = json.loads(row["body"]).get("at") if row["change"] in GOING_BACK else None
+                if place is not None and row["member"] in entries:
+                    yield Stretch(Members(self.listing, [entries[row["member"]]]), self._at(place), self._at(place))
 
     def keeps(self) -> Keeps | None:
         return Keeps("what its members keep", "what bounds each of them")
@@ -229,13 +281,23 @@ class Together(Operator):
         return {"operator": self.kind, "inputs": list(self.inputs), "time": self.time, "keeps": "what its members keep"}
 
 
-def _sorted_out(members: list[Entry]) -> tuple[list[Family], list[Entry]]:
-    """Families, and members that run by themselves; selections are neither."""
-    return families_of(entry for entry in members if not entry.is_selection)
+def _with(members: Members, pace: Pace, way: Stretch, listed: Offset) -> Stretch:
+    """Members that go some way and answer so many of their windows."""
+    if pace == ALL:
+        return way._replace(members=members)
+    every = pace.at(listed.every)
+    start, end = ({name: offset._replace(every=every) for name, offset in at.items()} for at in (way.start, way.end))
+    return way._replace(members=members, start=start, end=end, pace=pace)
 
 
-def _rows(stretch: Stretch) -> int:
-    return sum(stretch.end[name].row - offset.row for name, offset in stretch.start.items())
+def _numbers(entries: list[Entry]) -> list[int]:
+    return [entry.number for entry in entries]
+
+
+def _rows(stretch: Stretch, operator: Operator | None = None) -> int:
+    """How many rows are taken in, of the streams of an operator or of all."""
+    streams = stretch.start if operator is None else operator.inputs
+    return sum(stretch.end[name].row - stretch.start[name].row for name in streams)
 
 
 def _lower(a: Floor, b: Floor) -> Floor:
@@ -246,24 +308,6 @@ def _lower(a: Floor, b: Floor) -> Floor:
     return Floor(min(rows) if rows else None, min(times) if times else None, before)
 
 
-def _batches(slices: Iterator[Slices]) -> Iterator[pa.RecordBatch]:
-    """Rows of the log of answers; their time is given to them when they go there."""
-    for index, payload in slices:
-        yield pa.RecordBatch.from_arrays(
-            [pa.array([0]).cast(SCHEMA.arrow.field(0).type), pa.array([index], pa.binary()),
-             pa.array([payload], pa.binary())], schema=SCHEMA.arrow)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """Members of a list, known by their numbers in it."""
-
-    listing: str
-    numbers: tuple[int, ...]
-    entries: list[Entry] = field(compare=False)
-
-
-@functools.lru_cache(maxsize=16)
-def _selections(asked: _Asked, source: pa.Schema) -> Selections:
-    """The selections of some members, made ready once per process."""
-    return Selections(asked.entries, source)
+def _batches(slices: Iterator[Slices], rests: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+    for index, payload in marked(slices, rests):
+        yield row_of_log(index, payload)

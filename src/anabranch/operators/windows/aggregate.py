@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ import pyarrow as pa
 from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, LogReader, Offset, Offsets, Task, Work
 from anabranch.operators.windows.explain import explain_delay, explain_values, is_of_values, measure
 from anabranch.operators.windows.program import ROW_TIME, Grouping, WindowProgram, bind_program, gather
-from anabranch.operators.windows.run import WindowRun, WindowShare
+from anabranch.operators.windows.run import Asked, WindowRun, WindowShare
 from anabranch.operators.windows.values import Hints
 from anabranch.operators.windows.windowed import WindowedOperator
 
@@ -58,6 +58,12 @@ class WindowAggregate(WindowedOperator):
 
     def condition(self) -> tuple[str | None, str]:
         return self.filter, self.stream
+
+    def canonical(self) -> WindowAggregate:
+        from anabranch.operators.canonical import conjunction, numbered
+
+        columns, time = numbered(self.columns, self.time)
+        return replace(self, columns=columns, time=time, filter=conjunction(self.filter))
 
     def schema(self, inputs: Inputs) -> pa.Schema:
         return self._program(inputs).schema
@@ -117,7 +123,7 @@ class WindowAggregate(WindowedOperator):
     def run(self, task: Task, inputs: Inputs) -> Iterator[pa.RecordBatch]:
         start, end, detail = task.start[self.stream], task.end[self.stream], task.detail
         share = WindowShare(end.every, detail.get("part", 0), detail.get("parts", 1), Hints(self.storage, self.index))
-        run = WindowRun(self.panes, self._program(inputs), inputs, start, end, share)
+        run = WindowRun([Asked(self.panes, self._program(inputs))], inputs, start, end, share)
         yield from run.batches(keep=detail.get("last", True))
 
     def gather(self, answers: pa.Table, work: Work | None = None) -> pa.Table:
@@ -125,7 +131,29 @@ class WindowAggregate(WindowedOperator):
 
     def _program(self, inputs: Inputs) -> WindowProgram:
         reader = inputs.readers[self.stream]
-        return _bound(self, reader.schema, reader.time_column)
+        return _kept(self, reader.schema, reader.time_column)
+
+    def program(self, source: pa.Schema, time_column: str) -> WindowProgram:
+        """What it does, bound to the columns of its stream."""
+        columns = self.columns
+        if self.time == ROW_TIME and ROW_TIME not in dict(columns):
+            columns = (*columns, (ROW_TIME, ROW_TIME))
+        return bind_program(
+            Grouping(
+                keys=self.keys,
+                aggregates=self.aggregates,
+                columns=columns,
+                where=self.filter,
+                having=self.having,
+                order=self.order,
+                limit=self.limit,
+            ),
+            source=source,
+            stream=self.stream,
+            time_column=time_column,
+            by_rows=self.unit == "rows",
+            identity=repr(self),
+        )
 
     # -- what it has reached, needs and keeps ------------------------------------------------------
 
@@ -172,26 +200,8 @@ class WindowAggregate(WindowedOperator):
 
 
 @functools.lru_cache(maxsize=256)
-def _bound(operator: WindowAggregate, source: pa.Schema, time_column: str) -> WindowProgram:
-    columns = operator.columns
-    if operator.time == ROW_TIME and ROW_TIME not in dict(columns):
-        columns = (*columns, (ROW_TIME, ROW_TIME))
-    return bind_program(
-        Grouping(
-            keys=operator.keys,
-            aggregates=operator.aggregates,
-            columns=columns,
-            where=operator.filter,
-            having=operator.having,
-            order=operator.order,
-            limit=operator.limit,
-        ),
-        source=source,
-        stream=operator.stream,
-        time_column=time_column,
-        by_rows=operator.unit == "rows",
-        identity=repr(operator),
-    )
+def _kept(operator: WindowAggregate, source: pa.Schema, time_column: str) -> WindowProgram:
+    return operator.program(source, time_column)
 
 
 def _time_of(reader: LogReader, row: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +24,46 @@ from anabranch.windows.panes.axis import window_starts
 from anabranch.windows.panes.partials import Partials, key_order
 
 WINDOW_START, WINDOW_END, ROW_TIME = "window_start", "window_end", "_time"
+LINE = "__line"
 _PLACE = "__place_"
 """Beginning of the names of columns that say where a partial answer belongs."""
-_FORMAT = "4"
+_FORMAT = "5"
 """Part of the name of the scratch folder: raise it when the kept tables change their meaning."""
+
+
+class Windows(NamedTuple):
+    """The windows of some entries; by lines answers are ordered and limited."""
+
+    lines: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    size: int
+    times: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Output:
+    """Which groups of a window are answered, and in which order."""
+
+    names: tuple[str, ...]
+    """Those of the keys, the aggregates, the beginning and end of the window, and its time."""
+    by_rows: bool
+    having: Bound | None
+    order: tuple[SortKey, ...]
+    limit: int | None
+
+    def filled(self, keys: Sequence[Column], aggregates: Sequence[Column], windows: Windows) -> pa.Table:
+        """The groups that are answered, line by line: those HAVING keeps, ordered by key or as asked, and the line."""
+        axis = pa.int64() if self.by_rows else TIME_TYPE
+        starts = window_starts(windows.ends, windows.size, self.by_rows)
+        told = [pa.array(starts).view(axis), pa.array(windows.ends).view(axis), pa.array(windows.times).view(TIME_TYPE)]
+        columns = [*keys, *aggregates, *told, pa.array(windows.lines)]
+        table = pa.Table.from_arrays(columns, names=[*self.names, LINE])
+        table = table.take(pa.array(key_order(windows.lines, keys)))
+        if self.having is not None:
+            table = table.filter(self.having.evaluate(table))
+        if self.order or self.limit is not None:
+            table = table.take(first_of_each(table, table.column(LINE), self.order, self.limit))
+        return table
 
 
 @dataclass(frozen=True)
@@ -45,10 +82,7 @@ class WindowProgram:
     """Each aggregate with the numbers of the states it is read from; None: the number of an answer from values."""
     questions: tuple[ValueQuestion, ...]
     """Arguments whose values are kept under an index, and what is asked of them."""
-    names: tuple[str, ...]
-    having: Bound | None
-    order: tuple[SortKey, ...]
-    limit: int | None
+    output: Output
     columns: tuple[Bound, ...]
     schema: pa.Schema
     fingerprint: str
@@ -68,27 +102,22 @@ class WindowProgram:
         `values` are the answers to all questions, in order. A `partial` answer is of some of the
         groups, and carries what `gather` needs to put it among the others.
         """
-        order = key_order(ends, self.partials.keys(entries))
-        states = self.partials.state_columns(entries)
-        columns: list[Column] = list(self.partials.keys(entries))
-        columns += [
-            values[numbers[0]] if kind is None else kind.finish([states[i] for i in numbers])
-            for kind, numbers in self.aggregates
-        ]
-        axis = pa.int64() if self.by_rows else TIME_TYPE
-        starts = window_starts(ends, size, self.by_rows)
-        columns += [pa.array(starts).view(axis), pa.array(ends).view(axis), pa.array(times).view(TIME_TYPE)]
-        table = pa.Table.from_arrays(columns, names=list(self.names)).take(pa.array(order))
-        if self.having is not None:
-            table = table.filter(self.having.evaluate(table))
-        if self.order or self.limit is not None:
-            table = table.take(first_of_each(table, table.column(WINDOW_END), self.order, self.limit))
+        keys = self.partials.keys(entries)
+        aggregates = self.finished(self.partials.state_columns(entries), values)
+        table = self.output.filled(keys, aggregates, Windows(ends, ends, size, times))
         answer = project(table, self.columns, self.schema)
         return self._with_places(answer, table) if partial else answer
 
+    def finished(self, states: Sequence[Sequence[pa.Array]], values: Sequence[pa.Array] = ()) -> list[Column]:
+        """What each aggregate is for each of some entries, by the columns of each state."""
+        return [
+            values[numbers[0]] if kind is None else kind.finish([states[i] for i in numbers])
+            for kind, numbers in self.aggregates
+        ]
+
     def _with_places(self, answer: pa.Table, table: pa.Table) -> pa.Table:
         answer = answer.append_column(f"{_PLACE}end", table.column(WINDOW_END).cast(pa.int64()))
-        for i, key in enumerate(self.order):
+        for i, key in enumerate(self.output.order):
             answer = answer.append_column(f"{_PLACE}order{i}", key.value.evaluate(table))
         for i in range(len(self.keys)):
             answer = answer.append_column(f"{_PLACE}key{i}", table.column(i))
@@ -169,10 +198,13 @@ def bind_program(
             for plan, at in zip(plans, uses, strict=True)
         ),
         questions=tuple(ValueQuestion(at, arguments[at].type, tuple(asking)) for (at, _, _), asking in asked.items()),
-        names=tuple(inner.names),
-        having=None if grouping.having is None else bind(grouping.having, inner),
-        order=tuple(SortKey(bind(sql, inner), *directions) for sql, *directions in grouping.order),
-        limit=grouping.limit,
+        output=Output(
+            names=tuple(inner.names),
+            by_rows=by_rows,
+            having=None if grouping.having is None else bind(grouping.having, inner),
+            order=tuple(SortKey(bind(sql, inner), *directions) for sql, *directions in grouping.order),
+            limit=grouping.limit,
+        ),
         columns=outputs,
         schema=pa.schema([(name, column.type) for (name, _), column in zip(columns, outputs, strict=True)]),
         fingerprint=hashlib.sha256(f"{_FORMAT}\n{identity}\n{source}".encode()).hexdigest()[:16],

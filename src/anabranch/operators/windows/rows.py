@@ -70,6 +70,12 @@ class WindowRows(WindowedOperator):
         asked = self.limit is not None or self.index is not None or self.ring is not None
         return bool(self.order) and not self.changes and asked
 
+    def canonical(self) -> WindowRows:
+        from anabranch.operators.canonical import conjunction, numbered
+
+        columns, time = numbered(self.columns, self.time)
+        return replace(self, columns=columns, time=time, filter=conjunction(self.filter))
+
     def schema(self, inputs: Inputs) -> pa.Schema:
         return self._program(inputs).schema
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -39,17 +39,26 @@ class WindowShare:
         return "" if self.parts == 1 else f"-{self.part}-of-{self.parts}"
 
 
+class Asked(NamedTuple):
+    """Windows that are answered, and how."""
+
+    panes: Panes
+    program: WindowProgram
+
+
 class WindowRun:
     """Folds the rows of a task block by block and answers windows as they complete.
 
     The axis is time or the row number. Panes below `_closed` are complete; the pane being filled is
     in `_open`. Windows up to `_answered` on the axis are answered.
+
+    Windows of several sizes may be asked for: they share the panes, which are as long for all of them, and all
+    programs fold the same. An index of values is kept for one size only.
     """
 
-    def __init__(
-        self, panes: Panes, program: WindowProgram, inputs: Inputs, start: Offset, end: Offset, share: WindowShare
-    ) -> None:
-        self._panes = panes
+    def __init__(self, asked: Sequence[Asked], inputs: Inputs, start: Offset, end: Offset, share: WindowShare) -> None:
+        self._panes, program = asked[0]
+        self._several = asked
         self._program = program
         self._reader = inputs.readers[program.stream]
         self._work = inputs.work
@@ -105,7 +114,7 @@ class WindowRun:
 
     def _recall(self, begin: int, reached: int) -> int:
         """Take up what earlier batches left, and say from which row on to fold."""
-        pane, oldest = self._panes.of(begin), self._panes.first_needed(begin)
+        pane, oldest = self._panes.of(begin), self._first_needed(begin)
         self._closed = pane
         wanted = self._wanted(begin, reached, oldest, pane)
         if len(wanted):
@@ -128,9 +137,10 @@ class WindowRun:
         if oldest >= pane:
             return np.zeros(0, np.int64)
         high = self._panes.of(reached)
-        ends = self._panes.ends(begin, reached, np.zeros(0, np.int64), pane)
-        parts = self._panes.straddling(oldest, pane, high)
-        nodes = np.union1d(self._panes.cover(ends)[0], children(parts))
+        nodes = children(max((panes for panes, _ in self._several), key=lambda p: p.top).straddling(oldest, pane, high))
+        for panes, _ in self._several:
+            ends = panes.ends(begin, reached, np.zeros(0, np.int64), pane)
+            nodes = np.union1d(nodes, panes.cover(ends)[0])
         return nodes[node_end(nodes) <= pane]
 
     def _live_values(self, begin: int, row: int) -> WindowValues:
@@ -174,8 +184,9 @@ class WindowRun:
                 table, numbers = table.filter(pa.array(keep)), numbers[keep]
                 work.rows_thrown += self._counted(~keep[max(self._start.row - low, 0) :])
         axis = numbers if program.by_rows else integers(table.column(program.time_column))
-        if self._panes.per_slide > self._panes.per_window:
-            used = self._panes.used(axis // self._panes.length)
+        if all(panes.per_slide > panes.per_window for panes, _ in self._several):
+            numbered = axis // self._panes.length
+            used = np.logical_or.reduce([panes.used(numbered) for panes, _ in self._several])
             if not used.all():
                 work.rows_thrown += self._counted(~used & (numbers >= self._start.row))
                 table, numbers, axis = table.filter(pa.array(used)), numbers[used], axis[used]
@@ -211,12 +222,12 @@ class WindowRun:
         nodes = one_array(self._open.column("node")).to_numpy()
         split = int(np.searchsorted(nodes, high * LEVELS))
         done, self._open = self._open.slice(0, split), self._open.slice(split)
-        if self._panes.per_window == 1:
+        if len(self._several) == 1 and self._panes.per_window == 1:
             if done.num_rows:
                 ends = (nodes[:split] // LEVELS + 1) * self._panes.length
-                asked = self._asked(ends)
-                done = done if asked.all() else done.filter(pa.array(asked))
-                yield self._answer(done, ends[asked], low, times)
+                wanted = self._wants(self._panes, ends)
+                done = done if wanted.all() else done.filter(pa.array(wanted))
+                yield self._answer(self._several[0], done, ends[wanted], low, times)
         else:
             yield from self._slide(done, np.unique(nodes[:split] // LEVELS), high, axis, low, times)
         if self._values is not None:
@@ -228,21 +239,24 @@ class WindowRun:
         self, done: pa.Table, filled: NDArray[np.int64], high: int, axis: int, low: int, times: NDArray[np.int64]
     ) -> Iterator[pa.Table]:
         self._shelve(done)
-        oldest = self._panes.first_needed(self._answered)
-        for level in range(1, self._panes.top + 1):
+        oldest = self._first_needed(self._answered)
+        for level in range(1, max(panes.top for panes, _ in self._several) + 1):
             index = np.unique(np.append(self._closed, filled) >> 2 * level)
             parents = index[(index < high >> 2 * level) & (index << 2 * level >= oldest)] * LEVELS + level
             parts = children(parents)
             for table in self._program.partials.combine(self._shelf, parts, np.arange(0, len(parts) + 1, 4), parents):
                 self._shelve(table)
         before = self._closed if oldest < self._closed else None
-        ends = self._panes.ends(self._answered, axis, filled, before)
-        ends = ends[self._asked(ends * self._panes.length)]
-        if len(ends):
-            members, bounds = self._panes.cover(ends)
-            for table in self._program.partials.combine(self._shelf, members, bounds, ends):
-                yield self._answer(table, one_array(table.column("node")).to_numpy() * self._panes.length, low, times)
-        needed = self._panes.first_needed(max(axis, self._answered))
+        for asked in self._several:
+            panes = asked.panes
+            ends = panes.ends(self._answered, axis, filled, before)
+            ends = ends[self._wants(panes, ends * panes.length)]
+            if len(ends):
+                members, bounds = panes.cover(ends)
+                for table in self._program.partials.combine(self._shelf, members, bounds, ends):
+                    at = one_array(table.column("node")).to_numpy() * panes.length
+                    yield self._answer(asked, table, at, low, times)
+        needed = self._first_needed(max(axis, self._answered))
         self._shelf.forget_before(needed)
         self._fresh = [table for table in self._fresh if _starts(table)[-1] >= needed]
 
@@ -251,15 +265,21 @@ class WindowRun:
             self._shelf.add(table)
             self._fresh.append(table)
 
-    def _asked(self, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which windows are to be answered: every k-th one."""
-        asked: NDArray[np.bool_] = ends % (self._panes.slide * self._share.every) == 0
-        return asked
+    def _first_needed(self, axis: int) -> int:
+        """The first pane of all windows that are not complete at `axis`."""
+        return min(panes.first_needed(axis) for panes, _ in self._several)
 
-    def _answer(self, entries: pa.Table, ends: NDArray[np.int64], low: int, times: NDArray[np.int64]) -> pa.Table:
+    def _wants(self, panes: Panes, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which windows are to be answered: every k-th one."""
+        wanted: NDArray[np.bool_] = ends % (panes.slide * self._share.every) == 0
+        return wanted
+
+    def _answer(
+        self, asked: Asked, entries: pa.Table, ends: NDArray[np.int64], low: int, times: NDArray[np.int64]
+    ) -> pa.Table:
         at = times[ends - 1 - low] if self._program.by_rows else ends
         values = [] if self._values is None else self._ask(self._values, entries, ends)
-        return self._program.answer(entries, ends, self._panes.size, at, values, partial=self._share.parts > 1)
+        return asked.program.answer(entries, ends, asked.panes.size, at, values, partial=self._share.parts > 1)
 
     def _ask(self, values: WindowValues, entries: pa.Table, ends: NDArray[np.int64]) -> list[pa.Array]:
         """Window by window, what the index says of each group; entries stand in the order of windows."""
@@ -274,14 +294,14 @@ class WindowRun:
     # -- what the next batch begins with ---------------------------------------------------------------
 
     def _keep(self, scratch: Scratch, begin: int, first: int, reached: int) -> None:
-        high, oldest = self._panes.of(reached), self._panes.first_needed(reached)
+        high, oldest = self._panes.of(reached), self._first_needed(reached)
         low = max(first, oldest)
         if low < high:
             entries = pa.concat_tables([self._program.partials.schema.empty_table(), *self._fresh])
             scratch.keep_nodes(low, high, oldest, entries.filter(pa.array(_starts(entries) >= oldest)))
         if self._open.num_rows:
             scratch.keep_open(self._end.row, high, self._open)
-        scratch.clean(self._start.row, self._panes.first_needed(begin))
+        scratch.clean(self._start.row, self._first_needed(begin))
         self._work.scratch_rows, self._work.scratch_bytes = scratch.size()
 
 

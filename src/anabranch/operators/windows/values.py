@@ -33,7 +33,7 @@ from anabranch.windows.basic.values import Domain
 from anabranch.windows.cost import Choice, choose, estimated_distinct
 from anabranch.windows.index import Ranges, SetIndex, make_index
 from anabranch.windows.index.runs import SortedRuns
-from anabranch.windows.panes.axis import Panes
+from anabranch.windows.panes.axis import FinePanes, Panes
 from anabranch.windows.storage import Entries, Storage, make_storage
 
 _FEWEST_PANES = 32
@@ -81,16 +81,7 @@ def fine_panes(panes: Panes) -> Panes:
     """
     parts = -(-_FEWEST_PANES * panes.length // panes.size)
     fitting = next((n for n in range(parts, 4 * parts + 1) if panes.length % n == 0), 1)
-    return _Fine(panes.size, panes.slide, fitting)
-
-
-@dataclass(frozen=True)
-class _Fine(Panes):
-    parts: int
-
-    @property
-    def length(self) -> int:
-        return super().length // self.parts
+    return FinePanes(panes.size, panes.slide, fitting)
 
 
 class _Pane(NamedTuple):

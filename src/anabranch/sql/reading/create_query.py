@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from anabranch.sql.reading.cursor import Cursor, word
+from anabranch.sql.reading.intervals import take_interval
 from anabranch.sql.reading.names import take_new_name
 from anabranch.sql.reading.query_parser import parse_select
 from anabranch.sql.statements import CreateQuery, Statement
@@ -23,7 +24,14 @@ def take_create_query(cursor: Cursor) -> Statement:
     """What follows CREATE CONTINUOUS QUERY."""
     if_not_exists = cursor.words("IF", "NOT", "EXISTS")
     name = take_new_name(cursor, "the query's name")
+    retain_us = take_retain(cursor)
     host = take_new_name(cursor, "the host's name") if cursor.words("ON", "HOST") else None
     alone = host is None and cursor.words("ALONE")
+    retain_us = take_retain(cursor) if retain_us is None else retain_us
     cursor.expect("AS")
-    return CreateQuery(name, take_select(cursor), if_not_exists, host, alone)
+    return CreateQuery(name, take_select(cursor), if_not_exists, host, alone, retain_us)
+
+
+def take_retain(cursor: Cursor) -> int | None:
+    """For how long answers are kept, if that is said."""
+    return take_interval(cursor) if cursor.words("RETAIN") else None

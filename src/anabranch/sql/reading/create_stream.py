@@ -10,7 +10,7 @@ from anabranch.connectors import CONNECTORS, sources
 from anabranch.errors import AnabranchError, did_you_mean
 from anabranch.log.stream import APPENDED
 from anabranch.schema import arrow_type
-from anabranch.sql.reading.create_query import take_select
+from anabranch.sql.reading.create_query import take_retain, take_select
 from anabranch.sql.reading.cursor import Cursor, word
 from anabranch.sql.reading.intervals import take_interval
 from anabranch.sql.reading.names import take_new_name
@@ -21,6 +21,10 @@ def take_create_stream(cursor: Cursor) -> Statement:
     """What follows CREATE STREAM."""
     if_not_exists = cursor.words("IF", "NOT", "EXISTS")
     name = take_new_name(cursor, "the stream's name")
+    retain_us = take_retain(cursor)
+    if retain_us is not None:
+        cursor.expect("AS")
+        return CreateStreamAs(name, take_select(cursor), if_not_exists, retain_us)
     if cursor.words("AS"):
         return CreateStreamAs(name, take_select(cursor), if_not_exists)
     if not cursor.next_is("(") and not cursor.next_is("FROM"):

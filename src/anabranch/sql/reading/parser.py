@@ -30,6 +30,7 @@ from anabranch.sql.statements import (
     Explain,
     ExplainQuery,
     InsertInto,
+    MoveQuery,
     SelectOnce,
     Show,
     StartQuery,
@@ -217,6 +218,10 @@ def _alter(cursor: Cursor) -> Statement:
     if not cursor.words("QUERY"):
         raise _unknown(cursor, "ALTER")
     name = take_new_name(cursor, "the query's name")
+    if cursor.words("ALONE"):
+        return MoveQuery(name, None)
+    if cursor.words("ON", "HOST"):
+        return MoveQuery(name, take_new_name(cursor, "the host's name"))
     cursor.expect("REEVALUATE")
     cursor.expect("EVERY")
     every = _take_windows(cursor)

@@ -100,6 +100,22 @@ class Panes:
         return np.array(nodes, np.int64)
 
 
+@dataclass(frozen=True)
+class FinePanes(Panes):
+    """The same windows of panes that are cut into parts.
+
+    >>> p = FinePanes(size=6, slide=4, parts=2)
+    >>> p.length, p.per_window, p.per_slide
+    (1, 6, 4)
+    """
+
+    parts: int = 1
+
+    @property
+    def length(self) -> int:
+        return super().length // self.parts
+
+
 FIRST_DATE = -62_135_596_800_000_000
 """0001-01-01, in µs: no date is earlier, for Python and Spark."""
 

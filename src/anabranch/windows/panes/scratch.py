@@ -90,6 +90,12 @@ class Scratch:
         for file in useless:
             self._files.delete(file)
 
+    def clear(self) -> None:
+        """Keep nothing of it."""
+        for file in [*self._files.of_kind(_PANES), *self._files.of_kind(_OPEN)]:
+            self._files.delete(file)
+        memory.forget(self.name)
+
     def size(self) -> tuple[int, int]:
         """Rows and bytes in files."""
         return self._files.size()

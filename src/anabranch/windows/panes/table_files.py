@@ -74,6 +74,12 @@ class _Memory:
         with self._lock:
             self._drop((folder, name))
 
+    def forget(self, folder: str) -> None:
+        """Drop all tables of a folder."""
+        with self._lock:
+            for key in [key for key in self._tables if key[0] == folder]:
+                self._drop(key)
+
     def exchange(self, tables: OrderedDict[tuple[str, str], pa.Table]) -> OrderedDict[tuple[str, str], pa.Table]:
         """Other tables in place of those that are here."""
         with self._lock:
