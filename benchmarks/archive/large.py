@@ -15,8 +15,9 @@ from anabranch.database import Database
 from anabranch.schema import TIME_TYPE
 from benchmarks.archive.data import APART, START, forget_footers, reader_of
 from benchmarks.harness import Bar, Report, check, median, say
-from benchmarks.peers.environments import Missing, Peers
+from benchmarks.peers.environments import Peers
 from benchmarks.peers.job import Job
+from benchmarks.peers.programs import Missing
 from benchmarks.window_join.data import Answer
 
 STREAM, PLAIN, DEALT = "large", "plain", "dealt"

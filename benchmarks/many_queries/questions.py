@@ -1,108 +1,213 @@
-"""The rows, the questions about them, and what each of them wants: counted by NumPy, without the system."""
+"""The questions: as SQL of ours and of others, and how many answers each of them has, counted by NumPy."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
-import pyarrow as pa
 
-STREAM = (
-    "CREATE STREAM s (k INT, code INT, b BIGINT, x DOUBLE, y DOUBLE, t STRING, flag BOOLEAN, at TIMESTAMP) "
-    "TIMESTAMP BY at"
+from benchmarks.many_queries.conditions import (
+    Above,
+    Condition,
+    Contains,
+    Either,
+    Epl,
+    Equal,
+    FarFromZero,
+    Flag,
+    Null,
+    OneOf,
+    Prefix,
+    Within,
+    all_epl,
+    all_hold,
+    all_sql,
 )
-KEYS = 20_000
-CODES = 2_000
-BASE_US = 1_767_225_600_000_000
+from benchmarks.many_queries.rows import BASE_MS, CODES, KEYS, LARGEST_B, LEVELS, TEXTS, Fed
+
+WINDOW_SECONDS = 10
+TOGETHER_SECONDS = 1
+"""How far apart rows of s and e may be to be joined."""
+FIRST_FEW = 200
+"""Of questions that cost each row something there are ten of a kind, however many questions are asked."""
 
 
-def rows(first: int, count: int, per_second: int) -> pa.Table:
-    """Rows by number: 8 columns, `per_second` of them in a second of their own time."""
-    chance = np.random.default_rng(first)
-    code = chance.integers(0, CODES, count)
-    times = BASE_US + (np.arange(first, first + count) * 1_000_000) // per_second
-    return pa.table(
-        {
-            "k": pa.array(chance.integers(0, KEYS, count), pa.int32()),
-            "code": pa.array(code, pa.int32()),
-            "b": chance.integers(0, 1 << 40, count),
-            "x": chance.random(count),
-            "y": chance.normal(size=count),
-            "t": pa.DictionaryArray.from_arrays(pa.array(code, pa.int32()), _TEXTS).cast(pa.string()),
-            "flag": pa.array(chance.random(count) < 0.5),
-            "at": pa.array(times).cast(pa.timestamp("us", "UTC")),
-        }
-    )
+class Closing(Enum):
+    """What closes a window."""
+
+    ANY_ROW = "a row behind it"
+    OWN_ROW = "a row behind it that the question selects"
+    THE_END = "the end of all rows"
 
 
-_TEXTS = pa.array([f"machine-{code:04d}" for code in range(CODES)])
-Columns = dict[str, Any]
+class Question(ABC):
+    """A standing query."""
+
+    @abstractmethod
+    def sql(self) -> str:
+        """As we are asked."""
+
+    @abstractmethod
+    def spark(self) -> str:
+        """As Spark is asked, over s and e with a watermark on `at`."""
+
+    @abstractmethod
+    def flink(self) -> str:
+        """As Flink is asked, over s and e whose time is `ts`."""
+
+    @abstractmethod
+    def epl(self) -> Epl:
+        """As Esper is asked, over s and e whose time is `at`, in milliseconds."""
+
+    @abstractmethod
+    def answers(self, fed: Fed, closing: Closing) -> int:
+        """How many rows it answers; of windows, how many rows they counted together."""
 
 
-class Question(NamedTuple):
-    """A SELECT, and how many rows of a part of the stream it selects; None: it is no selection."""
+@dataclass(frozen=True)
+class Selection(Question):
+    """Some columns of the rows that meet all conditions."""
 
-    sql: str
-    wanted: Callable[[Columns], int] | None = None
+    columns: str
+    where: tuple[Condition, ...]
+
+    def sql(self) -> str:
+        return f"SELECT {self.columns} FROM s WHERE {all_sql(self.where)}"
+
+    def spark(self) -> str:
+        return self.sql()
+
+    def flink(self) -> str:
+        return self.sql().replace(", at FROM", ", ts FROM")
+
+    def epl(self) -> Epl:
+        condition = all_epl(self.where)
+        return condition._replace(text=f"select {self.columns} from s({condition.text})")
+
+    def answers(self, fed: Fed, closing: Closing) -> int:
+        return int(all_hold(self.where, fed.s).sum())
 
 
-def indexable(number: int) -> Question:
+@dataclass(frozen=True)
+class Windowed(Question):
+    """How many rows of a code there are in ten seconds, and an aggregate of their x."""
+
+    code: int
+    aggregate: str
+
+    def sql(self) -> str:
+        return (
+            f"SELECT count(*) AS n, {self.aggregate}(x) AS x FROM s WHERE code = {self.code} "
+            f"WINDOW = INTERVAL {WINDOW_SECONDS} SECONDS"
+        )
+
+    def spark(self) -> str:
+        return (
+            f"SELECT count(*) AS n, {self.aggregate}(x) AS x FROM s WHERE code = {self.code} "
+            f"GROUP BY window(at, '{WINDOW_SECONDS} seconds')"
+        )
+
+    def flink(self) -> str:
+        aggregate = "PERCENTILE(x, 0.5)" if self.aggregate == "median" else f"{self.aggregate}(x)"
+        return (
+            f"SELECT count(*) AS n, {aggregate} AS x "
+            f"FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '{WINDOW_SECONDS}' SECOND)) "
+            f"WHERE code = {self.code} GROUP BY window_start, window_end"
+        )
+
+    def epl(self) -> Epl:
+        return Epl(
+            f"select count(*) as n, {self.aggregate}(x) as x "
+            f"from s(code = ?::int)#ext_timed_batch(at, {WINDOW_SECONDS} sec, 0L)",
+            (self.code,),
+        )
+
+    def answers(self, fed: Fed, closing: Closing) -> int:
+        at = fed.s["at"][fed.s["code"] == self.code]
+        if closing is Closing.THE_END or not len(at):
+            return len(at)
+        newest = int(at.max() if closing is Closing.OWN_ROW else fed.s["at"].max())
+        size = WINDOW_SECONDS * 1000
+        return int((at < newest // size * size).sum())
+
+
+@dataclass(frozen=True)
+class Join(Question):
+    """Rows of both streams with the same key, of a level, a second apart at most."""
+
+    level: int
+
+    def sql(self) -> str:
+        return self._sql(f"s a, e b WINDOW = INTERVAL {TOGETHER_SECONDS} SECONDS", "")
+
+    def spark(self) -> str:
+        apart = f"INTERVAL {TOGETHER_SECONDS} SECONDS"
+        return self._sql("s a, e b", f" AND a.at BETWEEN b.at - {apart} AND b.at + {apart}")
+
+    def flink(self) -> str:
+        apart = f"INTERVAL '{TOGETHER_SECONDS}' SECOND"
+        return self._sql("s a, e b", f" AND a.ts BETWEEN b.ts - {apart} AND b.ts + {apart}")
+
+    def _sql(self, streams: str, apart: str) -> str:
+        return f"SELECT a.k, a.x, b.level FROM {streams} WHERE a.k = b.k AND a.flag AND b.level = {self.level}{apart}"
+
+    def epl(self) -> Epl:
+        apart = TOGETHER_SECONDS * 1000
+        kept = f"#ext_timed(at, {apart + 1} msec)"
+        return Epl(
+            f"select a.k as k, a.x as x, b.level as level from s(flag = true){kept} as a, e(level = ?::int){kept} as b "
+            f"where a.k = b.k and a.at - b.at between -{apart} and {apart}",
+            (self.level,),
+        )
+
+    def answers(self, fed: Fed, closing: Closing) -> int:
+        left, right = (
+            {name: column[mask].astype(np.int64) for name, column in rows.items() if name in ("k", "at")}
+            for rows, mask in ((fed.s, fed.s["flag"]), (fed.e, fed.e["level"] == self.level))
+        )
+        place = np.sort((left["k"] << 40) + left["at"] - BASE_MS)
+        middle, apart = (right["k"] << 40) + right["at"] - BASE_MS, TOGETHER_SECONDS * 1000
+        first, behind = np.searchsorted(place, middle - apart, "left"), np.searchsorted(place, middle + apart, "right")
+        return int((behind - first).sum())
+
+
+def indexable(number: int) -> Selection:
     """A selection that is looked up: one of each kind in turn."""
     chance = random.Random(number)
     k, code, x = chance.randrange(KEYS), chance.randrange(CODES), round(chance.uniform(0, 0.999), 4)
-    some = sorted({chance.randrange(KEYS) for _ in range(4)})
-    kind = number % 6
-    if kind == 0:
-        return Question(f"SELECT k, x, at FROM s WHERE k = {k}", lambda c: int((c["k"] == k).sum()))
-    if kind == 1:
-        listed = ", ".join(map(str, some))
-        return Question(f"SELECT k, x, at FROM s WHERE k IN ({listed})", lambda c: int(np.isin(c["k"], some).sum()))
-    if kind == 2:
-        high = x + 0.0001
-        return Question(
-            f"SELECT k, x, at FROM s WHERE x >= {x} AND x < {high:.4f}",
-            lambda c: int(((c["x"] >= x) & (c["x"] < float(f"{high:.4f}"))).sum()),
-        )
-    if kind == 3:
-        return Question(
-            f"SELECT t, y, at FROM s WHERE t LIKE 'machine-{code:04d}%' AND flag",
-            lambda c: int(((c["code"] == code) & c["flag"]).sum()),
-        )
-    if kind == 4:
-        return Question(
-            f"SELECT k, y, at FROM s WHERE code = {code} AND y > 1",
-            lambda c: int(((c["code"] == code) & (c["y"] > 1)).sum()),
-        )
-    return Question(
-        f"SELECT t, x, at FROM s WHERE {k} = k AND x IS NOT NULL AND b >= 0", lambda c: int((c["k"] == k).sum())
-    )
+    some = tuple(sorted({chance.randrange(KEYS) for _ in range(4)}))
+    end, b = round(x + 0.0001, 4), chance.randrange(LARGEST_B)
+    return (
+        Selection("k, x, at", (Equal("k", k),)),
+        Selection("k, x, at", (OneOf("k", some),)),
+        Selection("k, x, at", (Within("x", x, end, "[)"),)),
+        Selection("t, y, at", (Prefix(str(TEXTS[code])), Flag())),
+        Selection("k, y, at", (Equal("code", code), Above("y", 1))),
+        Selection("t, x, at", (Equal("k", k, turned=True), Null("x", wanted=False), Above("b", -1))),
+        Selection("k, x, at", (Within("x", x, end, "[]"),)),
+        Selection("k, x, at", (Within("b", b, b + LARGEST_B // 10_000, "()"),)),
+        Selection("k, x, at", (Equal("code", code), Null("y"))),
+        Selection("k, y, at", (Flag(), Within("y", -0.5, 0.5, "[]"), Equal("k", k))),
+    )[number % 10]
 
 
 def mixed(number: int) -> Question:
-    """Selections of all kinds, windowed aggregates and medians of one key, and conditions that nobody can look up."""
-    kind, chance = number % 20, random.Random(number)
-    k, code = chance.randrange(KEYS), chance.randrange(CODES)
+    """Selections, windowed aggregates, medians, and a few joins and conditions that nobody can look up."""
+    kind, some = number % 20, number // 20
+    chance = random.Random(number)
+    k, code = chance.randrange(KEYS - 1), chance.randrange(CODES)
     if kind < 4:
-        return Question(f"SELECT count(*) AS n, avg(x) AS x FROM s WHERE code = {code} WINDOW = INTERVAL 10 SECONDS")
+        return Windowed(code, "avg")
     if kind == 4:
-        return Question(f"SELECT median(x) AS x FROM s WHERE code = {code} WINDOW = INTERVAL 10 SECONDS")
-    if kind == 5 and number < 200:
-        return Question(
-            f"SELECT k, x, at FROM s WHERE abs(y) > {3 + number % 7}",
-            lambda c: int((np.abs(c["y"].astype(float)) > 3 + number % 7).sum()),
-        )
-    if kind == 6:
-        return (
-            Question(
-                f"SELECT k, x, at FROM s WHERE k = {k} OR k = {k + 1}", lambda c: int(np.isin(c["k"], [k, k + 1]).sum())
-            )
-            if number < 200
-            else indexable(number)
-        )
+        return Windowed(code, "median")
+    if number < FIRST_FEW and kind == 5:
+        condition = FarFromZero(3.0 + some / 10) if some % 2 else Contains(f"-{code % 200:03d}")
+        return Selection("k, x, at", (condition,))
+    if number < FIRST_FEW and kind == 6:
+        return Selection("k, x, at", (Either(Equal("k", k), Equal("code", code)),))
+    if number < FIRST_FEW and kind == 7:
+        return Join(some % LEVELS)
     return indexable(number)
-
-
-def columns_of(table: pa.Table) -> Columns:
-    return {name: table.column(name).to_numpy() for name in ("k", "code", "x", "y", "b", "flag")}

@@ -1,9 +1,10 @@
 """How many standing queries one host runs, how late they answer, and what each more of them costs.
 
-A stream of 8 columns is fed at a given speed while 1 to 10,000 queries stand over it: selections of all kinds that are
-looked up, and a mix with windows, medians and conditions that are not. The answers of a random tenth of the selections
-are counted and compared with NumPy's. Beside it stands what people do without: each query evaluated by itself, in
-Arrow, over the same rows in one process.
+A stream of 8 columns, and a small one beside it, are fed at a given speed while 1 to 10,000 queries stand over them:
+selections of all kinds that are looked up, and a mix with windows, medians, a few joins and conditions that nobody can
+look up. The answers of a random tenth of them are counted and compared with NumPy's. Beside it stands what people do
+without: each query evaluated by itself, in Arrow; a streaming query of Spark's for each; Flink; and Esper, which is
+made for many statements. They are asked the same questions about the rows that are our backlog later on.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import random
 import tempfile
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +26,7 @@ import pyarrow as pa
 import anabranch as ab
 from anabranch.database import Database
 from anabranch.expressions.atoms import Atom, atoms_of
+from anabranch.operators import operator_from_json
 from anabranch.operators.base import Inputs, Offset, Work
 from anabranch.operators.select import SelectRows
 from anabranch.operators.together.roster import Entry
@@ -32,10 +35,20 @@ from anabranch.schema import StreamSchema
 from anabranch.testing.memory_log import MemoryLog
 from anabranch.testing.processes import planners
 from benchmarks.harness import Bar, Report, check, say
-from benchmarks.many_queries.questions import KEYS, STREAM, Question, columns_of, indexable, mixed, rows
+from benchmarks.many_queries import peers as others
+from benchmarks.many_queries.conditions import all_sql
+from benchmarks.many_queries.files import cuts
+from benchmarks.many_queries.peers import Beside, PeerSizes
+from benchmarks.many_queries.questions import Closing, Question, Windowed, indexable, mixed
+from benchmarks.many_queries.rows import KEYS, STREAMS, Fed, events, rows
+from benchmarks.peers.environments import FOLDER, Peers
 
-PEER = "each query by itself, in Arrow, in one process"
+PEER = "Esper, Flink, a Spark query for each; each query by itself in Arrow"
 HOST = "host"
+KINDS: dict[str, Callable[[int], Question]] = {"indexable": indexable, "mixed": mixed}
+BACKLOG_SECOND = 10_000
+"""The backlog begins in this second of the rows' own time, whatever was fed: others are asked about the same rows."""
+ESPER_BAR = Bar(5, "at least")
 
 
 @dataclass(frozen=True)
@@ -51,22 +64,79 @@ class Sizes:
     many: int = 100_000
     equalities: int = 1_000_000
     backlog: int = 2_000_000
+    others: PeerSizes = field(default_factory=PeerSizes)
+    peers: str | None = str(FOLDER)
+    """Where other engines are installed; None: they are left out."""
 
 
 FULL = Sizes()
-QUICK = Sizes((1, 100, 1_000), 50_000, 10, 20_000, 5, 20, 10_000, 100_000, 500_000)
+QUICK = Sizes(
+    (1, 100, 1_000),
+    50_000,
+    10,
+    20_000,
+    5,
+    20,
+    10_000,
+    100_000,
+    500_000,
+    PeerSizes(esper=(1_000,), esper_rows=600_000, warm_rows=100_000, flink=(), spark=None),
+)
+
+
+def chosen(sizes: Sizes, given: Namespace) -> Sizes:
+    """What was said on the command line about peers."""
+    if given.peers:
+        return replace(sizes, peers=None if given.peers == "none" else given.peers)
+    return sizes
 
 
 def run(sizes: Sizes) -> Report:
     report = Report(PEER, sizes)
+    beside = _ask_others(sizes, report)
     _kernel(sizes, report)
-    for name, ask in (("indexable", indexable), ("mixed", mixed)):
-        costs = {count: _feed(name, ask, count, sizes, report) for count in sizes.counts}
+    for name, ask in KINDS.items():
+        ran = {count: _feed(name, ask, count, sizes, report) for count in sizes.counts}
         most, few = max(sizes.counts), min([count for count in sizes.counts if count > 1] or sizes.counts)
         bar = Bar(2 if name == "indexable" else 5, "at most")
-        report.add(f"{name}_cost_per_row_{most}_over_{few}", costs[most] / costs[few], "×", bar=bar)
+        report.add(f"{name}_cost_per_row_{most}_over_{few}", ran[most].cost / ran[few].cost, "×", bar=bar)
+        _compare(name, ran, beside.get(name, Beside()), report)
     _latency(sizes, report)
     return report
+
+
+# -- beside others ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a number of queries came to."""
+
+    cost: float
+    """Of a row in a backlog, in seconds."""
+    lag: float
+
+
+def _ask_others(sizes: Sizes, report: Report) -> dict[str, Beside]:
+    """What others reach; they are asked first, before we have a Spark that runs."""
+    if sizes.peers is None:
+        report.notes["peers"] = "no peers were asked for"
+        return {}
+    first = BACKLOG_SECOND * sizes.per_second
+    beside, report.notes["peers"] = others.ask(Peers(Path(sizes.peers)), sizes.others, KINDS, first, sizes.per_second)
+    return beside
+
+
+def _compare(name: str, ran: dict[int, Ran], beside: Beside, report: Report) -> None:
+    """Our backlog beside engines that were asked as many questions, and how many of Spark's queries keep up."""
+    most = max(ran)
+    for (engine, count), speed in beside.rows_per_second.items():
+        if count in ran:
+            bar = ESPER_BAR if engine == "esper" and count == most else None
+            report.add(f"{name}_{count}_against_{engine}", 1 / ran[count].cost, "rows/s", peer=speed, bar=bar)
+    if beside.keep_up is not None:
+        ours = max([count for count, found in ran.items() if found.lag <= others.LATE], default=0)
+        report.add(f"{name}_queries_that_keep_up", ours, "", peer=beside.keep_up)
 
 
 # -- the index alone -------------------------------------------------------------------------------
@@ -90,7 +160,7 @@ def _kernel(sizes: Sizes, report: Report) -> None:
             slices = list(together.run(log, 0, table.num_rows, Work()))
             speeds.append(table.num_rows / (time.perf_counter() - began))
             answered = sum(int(np.frombuffer(index, np.int64).reshape(-1, 3)[:, 2].sum()) for index, _ in slices)
-        chosen = random.Random(1).sample(range(count), 200)
+        chosen = random.Random(1).sample(range(count), min(count, 200))
         peer = _one_by_one([entries[n] for n in chosen], log, table) * len(chosen) / count
         say(f"{name}: {max(speeds):,.0f} rows/s ({answered} answers); one by one {peer:,.0f} rows/s")
         report.add(f"{name}_rows_per_second", max(speeds), "rows/s", bar=Bar(bar, "at least"))
@@ -108,19 +178,18 @@ def _equality(number: int) -> Entry:
         "filter": f"k = {k}",
     }
     entry = Entry(number, f"q{number}", "")
-    entry.data = {"plan": {"operator": operator}}
+    entry.operator = operator_from_json(operator)
     entry.atoms = {Atom("k", ((k, k + 1),)): f"k = {k}"}
     return entry
 
 
 def _entry(number: int, schema: pa.Schema) -> Entry:
-    select, _, where = indexable(number).sql.partition(" WHERE ")
-    columns = [
-        [name.strip(), name.strip()] for name in select.removeprefix("SELECT ").partition(" FROM ")[0].split(",")
-    ]
+    selection = indexable(number)
+    where = all_sql(selection.where)
+    columns = [[name, name] for name in selection.columns.split(", ")]
     operator = {"kind": "select", "stream": "s", "columns": columns, "time": "at", "filter": where}
     entry = Entry(number, f"q{number}", "")
-    entry.data = {"plan": {"operator": operator}}
+    entry.operator = operator_from_json(operator)
     entry.atoms = atoms_of(where, schema)
     return entry
 
@@ -141,13 +210,13 @@ def _one_by_one(entries: list[Entry], log: MemoryLog, table: pa.Table) -> float:
 # -- the whole system ------------------------------------------------------------------------------
 
 
-def _feed(name: str, ask: Callable[[int], Question], count: int, sizes: Sizes, report: Report) -> float:
-    """Feed a stream while queries stand over it; gives what a row costs in a backlog, in seconds."""
+def _feed(name: str, ask: Callable[[int], Question], count: int, sizes: Sizes, report: Report) -> Ran:
+    """Feed the streams while queries stand over them, and have a backlog worked off."""
     with tempfile.TemporaryDirectory() as place, ab.open(Path(place) / "river") as db:
-        db.sql(STREAM)
+        db.sql(STREAMS)
         asked = {f"q{n}": ask(n) for n in range(count)}
         began = time.monotonic()
-        db.create_queries({name: question.sql for name, question in asked.items()}, host=HOST)
+        db.create_queries({name: question.sql() for name, question in asked.items()}, host=HOST)
         made = time.monotonic() - began
         host = db.get_query(HOST)
         feeder = _Feeder(db, sizes.per_second)
@@ -161,18 +230,15 @@ def _feed(name: str, ask: Callable[[int], Question], count: int, sizes: Sizes, r
         host.wait(300)
         memory = _memory_mb()
         spark_queries = len(planners())
-        at = feeder.at
-        backlog = [
-            rows(at + i, min(100_000, sizes.backlog), sizes.per_second) for i in range(0, sizes.backlog, 100_000)
-        ]
+        parts = cuts(BACKLOG_SECOND * sizes.per_second, sizes.backlog)
+        backlog = [(rows(*part, sizes.per_second), events(*part, sizes.per_second)) for part in parts]
         before = host.stats()["batches"]
         began = time.monotonic()
-        for table in backlog:
-            db.append("s", table)
+        for tables in backlog:
+            feeder.append(*tables)
         host.wait(600)
         cost = (time.monotonic() - began) / sizes.backlog
-        feeder.tables += backlog
-        _check_answers(db, asked, feeder.tables)
+        _check_answers(db, asked, Fed.of(feeder.s, feeder.e))
         label = f"{name}_{count}"
         lag = float(np.percentile(worst, 99)) if worst else 0.0
         speed = feeder.fed / fed
@@ -188,9 +254,9 @@ def _feed(name: str, ask: Callable[[int], Question], count: int, sizes: Sizes, r
         report.add(f"{label}_spark_queries", spark_queries, "", bar=Bar(1, "at most"))
         report.add(f"{label}_made_per_second", count / made, "/s", bar=Bar(200, "at least") if count >= 1000 else None)
         if largest and name == "indexable":
-            _change(db, sizes, report)
+            _change(db, feeder.s[0].column("k")[0].as_py(), sizes, report)
             _reopen(Path(place) / "river", db, report)
-    return cost
+    return Ran(cost, lag)
 
 
 class _Feeder:
@@ -199,19 +265,24 @@ class _Feeder:
     def __init__(self, db: Database, per_second: int) -> None:
         self._db = db
         self._per_second = per_second
-        self.tables: list[pa.Table] = []
-        self.at = self.fed = 0
+        self.s: list[pa.Table] = []
+        self.e: list[pa.Table] = []
+        self._at = self.fed = 0
 
     def run(self, seconds: float) -> None:
         each = self._per_second // 20
         began, self.fed = time.monotonic(), 0
         while (now := time.monotonic()) - began < seconds:
-            table = rows(self.at, each, self._per_second)
-            self._db.append("s", table)
-            self.tables.append(table)
-            self.at += each
+            self.append(rows(self._at, each, self._per_second), events(self._at, each, self._per_second))
+            self._at += each
             self.fed += each
             time.sleep(max(0.0, began + self.fed / self._per_second - now))
+
+    def append(self, s: pa.Table, e: pa.Table) -> None:
+        self._db.append("s", s)
+        self._db.append("e", e)
+        self.s.append(s)
+        self.e.append(e)
 
 
 class _Lags:
@@ -241,30 +312,24 @@ class _Lags:
         return self._lags
 
 
-def _check_answers(db: Database, asked: dict[str, Question], tables: list[pa.Table]) -> None:
-    """A random tenth of the selections has answered each row it wants."""
-    selections = [name for name, question in asked.items() if question.wanted is not None]
-    chosen = random.Random(7).sample(selections, min(len(selections), max(1, len(asked) // 10)))
-    counts = dict.fromkeys(chosen, 0)
-    for table in tables:
-        columns = columns_of(table)
-        for name in chosen:
-            wanted = asked[name].wanted
-            assert wanted is not None
-            counts[name] += wanted(columns)
-    for name in chosen:
-        found = db.get_query(name).stats()["stream"]["rows"]
-        check(found == counts[name], f"{name}: {asked[name].sql} answered {found} rows, not {counts[name]}")
+def _check_answers(db: Database, asked: dict[str, Question], fed: Fed) -> None:
+    """A random tenth of the queries has given each answer it should."""
+    for name in random.Random(7).sample(list(asked), max(1, len(asked) // 10)):
+        query, question = db.get_query(name), asked[name]
+        if isinstance(question, Windowed):
+            found = sum(query.table().column("n").to_pylist())
+        else:
+            found = query.stats()["stream"]["rows"]
+        wanted = question.answers(fed, Closing.ANY_ROW)
+        check(found == wanted, f"{name}: {question.sql()} has {found} answers, not {wanted}")
     statuses = {db.get_query(name).status for name in random.Random(8).sample(list(asked), min(50, len(asked)))}
     check(statuses == {"running"}, f"queries are {statuses}")
 
 
-def _change(db: Database, sizes: Sizes, report: Report) -> None:
-    """Make and drop queries while all others run."""
+def _change(db: Database, k: int, sizes: Sizes, report: Report) -> None:
+    """Make queries about a key that has come, and drop them, while all others run."""
     made, dropped, answered = [], [], []
-    newest = rows(0, 1, sizes.per_second)
     for number in range(sizes.changes):
-        k = newest.column("k")[0].as_py()
         began = time.monotonic()
         (query,) = db.create_queries({f"new{number}": f"SELECT x FROM s WHERE k = {k}"}, host=HOST)
         made.append(time.monotonic() - began)
@@ -294,8 +359,8 @@ def _latency(sizes: Sizes, report: Report) -> None:
     """From append to answer: one query that stands alone as before, and 100 of a host."""
     for count, limits in ((1, (0.25, 0.6)), (100, (0.25, 0.6))):
         with tempfile.TemporaryDirectory() as place, ab.open(Path(place) / "river") as db:
-            db.sql(STREAM)
-            db.create_queries({f"q{n}": indexable(n).sql for n in range(count)}, host=HOST)
+            db.sql(STREAMS)
+            db.create_queries({f"q{n}": indexable(n).sql() for n in range(count)}, host=HOST)
             feeder = _Feeder(db, sizes.latency_per_second)
             feeder.run(2)
             host = db.get_query(HOST)

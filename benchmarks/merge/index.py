@@ -12,8 +12,9 @@ from pyarrow import parquet
 
 from anabranch.dataspace.range_index import RangeIndex
 from benchmarks.harness import Report, check, median, say
-from benchmarks.peers.environments import Missing, Peers
+from benchmarks.peers.environments import Peers
 from benchmarks.peers.job import Job
+from benchmarks.peers.programs import Missing
 from benchmarks.window_join.data import Answer
 
 KEYS = ("lat", "lon", "ts")

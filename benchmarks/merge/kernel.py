@@ -35,8 +35,9 @@ from anabranch.log.offset import MIN_TIME
 from benchmarks.harness import Bar, Report, check, median, say
 from benchmarks.merge.data import TOLERANCE, Disorder, MergeFeed, keys_of
 from benchmarks.merge.paper import SHARES
-from benchmarks.peers.environments import Missing, Peers
+from benchmarks.peers.environments import Peers
 from benchmarks.peers.job import Job
+from benchmarks.peers.programs import Missing
 from benchmarks.window_join.data import Answer, Ints, answer_of
 
 STORED = {"compression": "none", "use_dictionary": False}

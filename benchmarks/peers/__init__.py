@@ -1,1 +1,1 @@
-"""Other engines doing the same joins, each in an environment of its own and run as a program of its own."""
+"""Other engines doing the same, each in an environment of its own and run as a program of its own."""

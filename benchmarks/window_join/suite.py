@@ -21,8 +21,9 @@ from rich.table import Table
 import anabranch as ab
 from anabranch.database import Database
 from benchmarks.harness import Bar, Report, check, median, say
-from benchmarks.peers.environments import FOLDER, Missing, Peers, write_files
+from benchmarks.peers.environments import FOLDER, Peers, write_files
 from benchmarks.peers.job import Job, Said
+from benchmarks.peers.programs import Missing
 from benchmarks.progress import keep_progress
 from benchmarks.window_join import figure7
 from benchmarks.window_join import memory as window_join_memory

@@ -1,0 +1,2 @@
+/** A row of the stream e. */
+public record Few(int k, int level, long at) {}
