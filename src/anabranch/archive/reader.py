@@ -191,6 +191,9 @@ class HistoryReader(Followed):
     def _row_at_time(self, time: int, end: int) -> int:
         logged = self._log.first_row()
         oldest = self._oldest(logged)
+        if oldest is None and logged > 0:  # the archives were looked at before the log let go of these rows
+            self._refresh_archives()
+            oldest = self._oldest(logged)
         if oldest is not None and oldest.first < logged:
             row = oldest.row_at_time(time)
             if row < logged:
