@@ -35,6 +35,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.xdist_group("spark"))
+    # What takes a minute must not begin when everything else is over.
+    items.sort(key=lambda item: not (item.get_closest_marker("chaos") or item.get_closest_marker("spark")))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -20,6 +20,7 @@ def test_rows_and_answers_survive_kill_minus_9_of_the_whole_system(tmp_path: Pat
     assert counted["again"] > 0
 
 
+@pytest.mark.long  # `tests/spark/test_engine_lost.py` and `test_together.py` lose a planner and a JVM
 @pytest.mark.spark
 @pytest.mark.chaos
 @pytest.mark.timeout(900)

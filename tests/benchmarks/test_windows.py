@@ -32,6 +32,8 @@ from .tiny_windows import BARS, FIGURES_SIZES, SPARK
 PAGE = Path(__file__).parents[2] / "docs" / "papers" / "windows.md"
 SETTING = Setting(1000, 10, 50)
 ONCE = Effort(rounds=1, seconds=0)
+# The cells are measured once, in one process.
+pytestmark = pytest.mark.xdist_group("windows")
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import doctest
+import functools
 import importlib
 import inspect
 import re
@@ -162,15 +163,20 @@ def test_public_names_are_documented() -> None:
     assert [name for name in names if f"`{name}`" not in text] == []
 
 
+@functools.cache
+def parsed(module: Path) -> ast.Module:
+    return ast.parse(module.read_text())
+
+
 def calls(module: Path) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(ast.parse(module.read_text())) if isinstance(node, ast.Call) and node.args)
+    return (node for node in ast.walk(parsed(module)) if isinstance(node, ast.Call) and node.args)
 
 
 def raised_names(module: Path) -> set[str]:
     """The names of errors a module can raise: first arguments of …Error(…), error_at(…), select.error(…) and such."""
     constants = {
         target.id: node.value.value
-        for node in ast.parse(module.read_text()).body
+        for node in parsed(module).body
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         for target in node.targets
         if isinstance(target, ast.Name)

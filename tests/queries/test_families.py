@@ -15,7 +15,7 @@ from anabranch.operators.together.families import answering, folded, labels, run
 from anabranch.operators.together.families.waste import RunApart
 from anabranch.testing.sparkless import SparklessDatabase
 from tests.queries.test_together import STREAM, TEXTS, UNKIND, a_row, alone, told
-from tests.sampling import SEED
+from tests.sampling import SEED, sampled
 
 VALUES = [
     "count(*) AS n", "count(x) AS n, sum(f) AS total, avg(k) AS mean", "min(x) AS least, max(t) AS most",
@@ -108,7 +108,7 @@ def small_families(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("how", UNKIND)
-@pytest.mark.parametrize("round_", range(3))
+@pytest.mark.parametrize("round_", sampled(range(3), 1, "families"))
 def test_members_of_families_that_come_and_go_answer_what_each_does_alone(
     tmp_path: Path, how: str, round_: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

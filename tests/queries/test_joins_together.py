@@ -156,7 +156,7 @@ def alone(path: Path, story: Story) -> dict[str, list[Any]]:
 
 
 @pytest.mark.parametrize("how", [*UNKIND, "apart"])
-@pytest.mark.parametrize("round_", sampled(range(6), 2, "joins together"))
+@pytest.mark.parametrize("round_", sampled(range(6), 1, "joins together"))
 def test_members_that_come_and_go_answer_what_each_does_alone(
     tmp_path: Path, how: str, round_: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

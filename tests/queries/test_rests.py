@@ -64,7 +64,7 @@ class SparkInArrow:
 
 
 @pytest.fixture
-def spark(monkeypatch: pytest.MonkeyPatch) -> SparkInArrow:
+def rests(monkeypatch: pytest.MonkeyPatch) -> SparkInArrow:
     made = SparkInArrow()
     can_compile = Scope.can_compile
 
@@ -81,7 +81,7 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> SparkInArrow:
     "how", [Unkindness(), Unkindness(replay=True), Unkindness(faults=True)], ids=["kind", "repeated", "faulty"]
 )
 def test_they_answer_what_each_does_alone(
-    tmp_path: Path, spark: SparkInArrow, monkeypatch: pytest.MonkeyPatch, how: Unkindness
+    tmp_path: Path, rests: SparkInArrow, monkeypatch: pytest.MonkeyPatch, how: Unkindness
 ) -> None:
     chance = random.Random(f"{SEED} {how}")
     asked = {f"q{i}": a_query(chance) for i in range(40)}
@@ -104,7 +104,7 @@ def test_they_answer_what_each_does_alone(
         with_rest = [name for name in asked if db.get_query(name)._member.plan.residual_sql is not None]
         answers = {name: told(db, name) for name in asked}
     assert len(with_rest) > 15
-    assert max(spark.asked) > 10
+    assert max(rests.asked) > 10
     monkeypatch.undo()
     expected = alone(tmp_path / "alone", asked, parts)
     for name, text in asked.items():
@@ -112,14 +112,14 @@ def test_they_answer_what_each_does_alone(
 
 
 def test_the_one_to_blame_fails_alone_and_is_told_before_the_commit(
-    tmp_path: Path, spark: SparkInArrow, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, rests: SparkInArrow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_commit: list[str] = []
     take = StreamSink.take
     with SparklessDatabase(tmp_path / "river", unkindness=Unkindness(replay=True)) as db:
 
         def noted(sink: StreamSink, *more: Any) -> None:
-            if "q5" in asked and spark.trouble is not None:
+            if "q5" in asked and rests.trouble is not None:
                 at_commit.append(db.get_query("q5").status)
             take(sink, *more)
 
@@ -129,7 +129,7 @@ def test_the_one_to_blame_fails_alone_and_is_told_before_the_commit(
         db.create_queries(asked | {"plain": "SELECT x, k, at FROM s"})
         fill(db, 0, 100)
         db.catch_up()
-        spark.trouble = 105.0
+        rests.trouble = 105.0
         fill(db, 100, 200)
         db.catch_up()
         fill(db, 200, 300)
@@ -140,35 +140,35 @@ def test_the_one_to_blame_fails_alone_and_is_told_before_the_commit(
         assert [len(told(db, name)) for name in ("q4", "q5", "q6", "plain")] == [30, 10, 30, 300]
 
 
-def test_nobody_fails_where_the_engine_does(tmp_path: Path, spark: SparkInArrow) -> None:
+def test_nobody_fails_where_the_engine_does(tmp_path: Path, rests: SparkInArrow) -> None:
     with SparklessDatabase(tmp_path / "river") as db:
         db.sql(STREAM)
         db.create_queries({"q": "SELECT x * 2 AS y FROM s", "plain": "SELECT x FROM s"})
         db.catch_up()
-        spark.broken = QueryError("ENGINE_LOST", "Spark's JVM ended")
+        rests.broken = QueryError("ENGINE_LOST", "Spark's JVM ended")
         fill(db, 0, 10)
         db.catch_up()
         assert db.get_query("host").status == "failed"
         assert told(db, "plain") == []
-        spark.broken = None
+        rests.broken = None
         db.get_query("host").start()
         db.catch_up()
         assert [db.get_query(name).status for name in ("q", "plain")] == ["running"] * 2
         assert [len(told(db, name)) for name in ("q", "plain")] == [10, 10]
 
 
-def test_nothing_is_asked_where_there_are_no_rows(tmp_path: Path, spark: SparkInArrow) -> None:
+def test_nothing_is_asked_where_there_are_no_rows(tmp_path: Path, rests: SparkInArrow) -> None:
     with SparklessDatabase(tmp_path / "river") as db:
         db.sql(STREAM)
         db.create_queries({"q": "SELECT x * 2 AS y FROM s WHERE k = 77", "plain": "SELECT x FROM s"})
         fill(db, 0, 100)
         db.catch_up()
-        assert spark.asked == []
+        assert rests.asked == []
         assert len(told(db, "plain")) == 100
 
 
 def test_one_host_has_at_most_so_many_different_rests(
-    tmp_path: Path, spark: SparkInArrow, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, rests: SparkInArrow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(membership, "MOST_RESTS", 3)
     monkeypatch.setattr("anabranch.queries.hosts.MOST_RESTS", 3)

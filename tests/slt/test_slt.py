@@ -19,16 +19,29 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 FILES = [read(path) for path in sorted(HERE.rglob("*.slt"))]
 # Without Spark every file is played in every way. Spark takes two seconds of a processor to start a standing query:
-# there part of the files is played, and the dear ways are for some of the files that ask, unless all is tested.
+# there part of the files with few of them is played, and the dear ways are for some of those that ask, unless all is
+# tested.
+FEW = 4
+
+
+def has_few(file: File) -> bool:
+    return ALL or Path(file.path).read_text(encoding="utf-8").count("CREATE CONTINUOUS QUERY") <= FEW
+
+
 ON_SPARK = [
     *(file for file in FILES if file.needs_spark),
-    *sampled((file for file in FILES if not file.needs_spark), 1, "spark", group=lambda file: file.header["group"]),
+    *sampled(
+        (file for file in FILES if not file.needs_spark and has_few(file)),
+        1,
+        "spark",
+        group=lambda file: file.header["group"],
+    ),
 ]
 
 
 def played(way: str, most: int) -> list[File]:
     """The files that are played in one of the dear ways."""
-    return FILES if ALL else sampled([file for file in FILES if way in file.also], most, way)
+    return FILES if ALL else sampled([file for file in FILES if way in file.also and has_few(file)], most, way)
 
 
 KILLED = {way: played(way, 1) for way in KILLED_WAYS}
@@ -71,18 +84,14 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[s
     return played
 
 
+@pytest.mark.long  # `tests.chaos` kills the process, too, and `tests/spark/test_engine_lost.py` parts of it
 @pytest.mark.chaos
 @pytest.mark.spark
 @pytest.mark.xdist_group("killed")  # they are played side by side in one process
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("way", "name"),
-    [
-        # With parts of Spark killed by themselves there is `tests.chaos_engine`, too.
-        pytest.param(way, file.name, marks=pytest.mark.long if way == "parts_killed" else ())
-        for way in KILLED
-        for file in KILLED[way]
-    ],
+    [pytest.param(way, file.name) for way in KILLED for file in KILLED[way]],
 )
 def test_killed_and_resumed(way: str, name: str, outcomes: Callable[[str], dict[str, BaseException | None]]) -> None:
     problem = outcomes(way)[name]

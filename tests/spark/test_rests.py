@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -18,7 +18,10 @@ from anabranch.errors import QueryError
 from anabranch.testing import processes
 from anabranch.testing.sparkless import SparklessDatabase
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("killed")]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
 
 BASE = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 COLUMNS = (
@@ -122,16 +125,26 @@ def fed(path: Path) -> Database:
     return db
 
 
+def test_they_answer_what_each_does_alone(tmp_path: Path, spark: SparkSession) -> None:
+    play(tmp_path, lambda: None)
+
+
+@pytest.mark.long  # `test_together.py` loses a JVM, too
+@pytest.mark.xdist_group("killed")
 @pytest.mark.timeout(600)
-def test_they_answer_what_each_does_alone_and_outlive_the_jvm(tmp_path: Path) -> None:
-    with fed(tmp_path / "river") as db:
+def test_they_outlive_the_jvm(tmp_path: Path) -> None:
+    play(tmp_path, lambda: processes.kill(processes.jvm()))
+
+
+def play(path: Path, meanwhile: Callable[[], None]) -> None:
+    with fed(path / "river") as db:
         first = dict(list(TEXTS.items())[:5])
         db.create_queries(first)
         db.get_query("word").wait(240)
         db.create_queries({name: text for name, text in TEXTS.items() if name not in first})
         db.append("s", rows(5000, 7000))
         db.get_query("word_again").wait(240)
-        processes.kill(processes.jvm())
+        meanwhile()
         db.append("s", rows(7000, 9000))
         for name in TEXTS:
             db.get_query(name).wait(240)
@@ -142,10 +155,10 @@ def test_they_answer_what_each_does_alone_and_outlive_the_jvm(tmp_path: Path) ->
         assert answers[name].equals(pa.Table.from_pylist(expected, answers[name].schema)), text
     assert answers["none"].num_rows == 0
     assert answers["joined"].num_rows > 8000
-    assert answers["joined"].to_pylist() == joined(tmp_path / "alone", 9000)
+    assert answers["joined"].to_pylist() == joined(path / "alone", 9000)
 
 
-def test_one_whose_rest_fails_is_stopped_alone(tmp_path: Path) -> None:
+def test_one_whose_rest_fails_is_stopped_alone(tmp_path: Path, spark: SparkSession) -> None:
     fails = "SELECT element_at(array(k), CAST(k AS INT) - 30) AS v, at FROM s WHERE k = 30"
     with fed(tmp_path / "river") as db:
         asked = {"fails": fails, "word": TEXTS["word"], "same": fails.replace("= 30", "= 31"), "plain": TEXTS["plain"]}
@@ -162,7 +175,7 @@ def test_one_whose_rest_fails_is_stopped_alone(tmp_path: Path) -> None:
         assert db.get_query("word").table().num_rows == 4020
 
 
-def test_what_makes_several_rows_of_one_stands_alone(tmp_path: Path) -> None:
+def test_what_makes_several_rows_of_one_stands_alone(tmp_path: Path, spark: SparkSession) -> None:
     with fed(tmp_path / "river") as db:
         text = "SELECT explode(split(t, 'n')) AS part, at FROM s WHERE k = 3"
         with pytest.raises(QueryError, match=r"MUST_STAND_ALONE.*explode\(\)"):
