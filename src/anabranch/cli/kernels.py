@@ -31,7 +31,9 @@ SELECT k, count(*) AS n, sum(k) AS s, avg(x) AS a, min(k) AS l, max(x) AS h, std
 SELECT t, count(DISTINCT k) AS n, median(x) AS m, mode(k) AS o FROM a WINDOW = 8 ROWS SLIDE 4 ROWS GROUP BY t;
 SELECT a.x, b.y FROM a, b WINDOW = INTERVAL 5 SECONDS WHERE a.k = b.k AND a.x < b.y;
 SELECT a.x, b.y FROM a, b WINDOW = INTERVAL 5 SECONDS WHERE a.x BETWEEN b.x - 1 AND b.x + 1;
-SELECT a.x, b.y FROM a, b, c WINDOW = INTERVAL 5 SECONDS WHERE a.k = b.k AND b.t = c.t;
+SELECT a.x, b.y FROM a, b, c WINDOW = INTERVAL 5 SECONDS WHERE a.k = b.k AND b.t = c.t
+"""
+_MERGES = """
 SELECT a.x, b.y FROM a MERGE JOIN b ON within(a.x, b.x, 0.5) AND within(a.y, b.y, 0.5)
        AND within(a.ts, b.ts, INTERVAL 2 SECONDS) WITH (window = 8, step = 4, every = INTERVAL 5 SECONDS);
 SELECT a.x, b.y FROM a MERGE JOIN b ON within(a.d, b.d, 0.5) AND a.t = b.t
@@ -43,20 +45,30 @@ SELECT a.x, b.y FROM a MERGE JOIN b ON within(a.x, b.x, 0.5) AND within(a.ts, b.
 """
 
 
-def compile_beside() -> subprocess.Popen[bytes]:
-    """Have another process do it."""
-    return subprocess.Popen([sys.executable, "-m", __name__], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def compile_beside() -> list[subprocess.Popen[bytes]]:
+    """Have other processes do it, one for each of the two halves."""
+    return [
+        subprocess.Popen([sys.executable, "-m", __name__, half], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for half in HALVES
+    ]
 
 
-def compile_all() -> None:
-    """Run a little of everything."""
-    _standing_queries()
+def _compile_merges() -> None:
+    _run(_MERGES)
+
+
+def _compile_all_else() -> None:
+    _run(_QUERIES)
     _windows()
     _range_index()
     _questions()
 
 
-def _standing_queries() -> None:
+HALVES = {"merges": _compile_merges, "else": _compile_all_else}
+"""What is compiled side by side: a little of each is run."""
+
+
+def _run(asked: str) -> None:
     whole = 10**17  # past what a double holds
     rows = [
         {"k": i % 3, "t": "abc"[i % 3], "x": i / 4, "y": i / 8, "d": Decimal(whole + i)}
@@ -69,7 +81,7 @@ def _standing_queries() -> None:
     ):
         for stream in "abc":
             db.sql(f"CREATE STREAM {stream} {_STREAM}")
-        queries = [db.query(sql) for sql in _QUERIES.split(";")]
+        queries = [db.query(sql) for sql in asked.split(";")]
         for stream in "abc":
             db.append(stream, rows)
         db.catch_up()
@@ -108,4 +120,4 @@ def _questions() -> None:
 
 
 if __name__ == "__main__":
-    compile_all()
+    HALVES[sys.argv[1]]()

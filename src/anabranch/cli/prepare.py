@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         if archive is None:
             archive = _beside_a_spinner(lambda: _make_ready(java), "making Spark's classes ready")
     finally:  # also where Spark has none: merges are not worse for it
-        compiled = _beside_a_spinner(compiling.wait, "compiling") == 0
+        compiled = not any(_beside_a_spinner(lambda: [process.wait() for process in compiling], "compiling"))
     took, size = time.monotonic() - began, archive.stat().st_size
     if args.json:
         said = {"classes": str(archive), "made": made, "bytes": size, "compiled": compiled, "seconds": round(took, 3)}
