@@ -14,7 +14,7 @@ exception says so: `scratch_is_state`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, cast
 
@@ -145,6 +145,8 @@ class Inputs:
     """Bytes that an index may keep of its window's rows before they go to files."""
     budget: Budget = ANY
     """What each member of a host may answer and take in a micro-batch."""
+    places: tuple[Offsets, ...] = ()
+    """Of what members of a host share: where some of them are who may go on from there; state of it stays."""
 
     def folder(self, name: str) -> Storage | None:
         """A folder for scratch files of one kind, or None."""
@@ -174,6 +176,19 @@ class Floor(NamedTuple):
     row: int | None = None
     time: int | None = None
     before: int = 0
+
+
+class Shared(NamedTuple):
+    """An operator as others of a host may have it, too, and what one of them wants of its answers."""
+
+    operator: Operator
+    """It answers all that anybody can want of it."""
+    answers: pa.Schema
+    first: tuple[str, ...]
+    """Conditions to be looked at first, one after the other: one may be an error where those before are not met."""
+    conditions: tuple[str, ...]
+    """The others."""
+    columns: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -264,6 +279,10 @@ class Operator:
         """
         return self
 
+    def shared(self, schema_of: Callable[[str], pa.Schema]) -> Shared | None:
+        """Of one whose scratch is state: what of it others may want who began with the same rows; None: nothing."""
+        return None
+
     @property
     def members_list(self) -> str | None:
         """The input that lists its members, if it is a host of many (`operators.together`)."""
@@ -329,6 +348,10 @@ class Operator:
     def keeps(self) -> Keeps | None:
         """What it keeps in its scratch, or None."""
         return None
+
+    def expendable(self, scratch: Storage) -> list[Storage]:
+        """The folders of its scratch whose files can be computed again from the log."""
+        return [] if self.scratch_is_state else [scratch]
 
     def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
         """Name, inputs, parameters and bounds, as plain data for EXPLAIN.
