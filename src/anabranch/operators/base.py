@@ -214,6 +214,8 @@ class Operator:
     """True if `beginning` counts also where it is asked once; else that is about all rows there are."""
     throws_what_it_leaves: ClassVar[bool] = False
     """True if every row it takes in is answered or thrown away, also by what Spark SQL does behind it."""
+    named_in_a_host: ClassVar[str] = "windows"
+    """What EXPLAIN calls that of it which members of a host may have in common."""
     why_store: ClassVar[str] = "nothing: every answer stays true"
     """What the query's Store holds."""
     why_throw: ClassVar[str] = "rows that WHERE dropped or no window holds"
@@ -344,6 +346,10 @@ class Operator:
     def store(self, at: Offsets, inputs: Inputs) -> pa.Table | None:
         """The current answer at `at` where it cannot be read from the answers; None: `current` says which it is."""
         return None
+
+    def told(self, at: Offsets, inputs: Inputs) -> dict[str, Any]:
+        """What statistics say of it that follows from what it keeps: of a host's member, whose reports are not kept."""
+        return {}
 
     def keeps(self) -> Keeps | None:
         """What it keeps in its scratch, or None."""

@@ -136,10 +136,17 @@ class Moves:
     def forget(self, name: str) -> None:
         """A query is dropped: nothing is left of it where it was, either."""
         for found in self._left(name):
+            self._forget_states(found.entry.bound_for["to"], found.entry.query["id"])
             self._queries.forget_left(found)
         alone = self._catalog.query_alone(name)
         if alone is not None and alone.bound_for is not None:
+            self._forget_states(alone.bound_for, alone.id)
             self._catalog.leave_home(alone)
+
+    def _forget_states(self, to: str | None, id: str) -> None:
+        """What it has taken along to a host already, where nobody knows of it."""
+        if to is not None and self._catalog.hosted.is_host(to):
+            self._states_of(to, f"{STATES}/{id}").delete_all()
 
     # -- step by step ------------------------------------------------------------------------------
 
@@ -173,7 +180,8 @@ class Moves:
             if home is None:
                 return
             self._bring_home(SliceReader(storage, self._catalog.hosted.answers(found)), home, member, at)
-            states = self._states_in(found.host, state_of(found.entry))
+            kept = state_of(found.entry)
+            states = None if kept is None else self._states_of(found.host, kept)
             if to is not None:
                 self._arrive(to, member, at, home.rows, found.entry.pace_now, states)
                 return
@@ -219,10 +227,9 @@ class Moves:
             home.bring(away.read(home.rows, part), at if part == end else None)
         home.writer.advance(member.operator.reached(at))
 
-    def _states_in(self, host: str, folder: str | None) -> Storage | None:
+    def _states_of(self, host: str, folder: str) -> Storage:
         """A folder of states in the scratch of a host."""
-        scratch = Storage(self._queries.get(host)._member.scratch)
-        return None if folder is None else scratch.child(*folder.split("/"))
+        return Storage(self._queries.get(host)._member.scratch).child(*folder.split("/"))
 
     def _arrive(
         self, to: str, member: Member, at: Mapping[str, Offset], first: int, pace: Pace, states: Storage | None
@@ -233,9 +240,8 @@ class Moves:
         plan = member.plan if member.plan.schema else replace(member.plan, schema=self._catalog.schema(info.name))
         added = Added(info, plan, self._catalog.stream(info.name).retain_us)
         self._queries.host_for(to, [added])
-        new = self._states_in(to, f"{STATES}/{info.id}") if member.operator.scratch_is_state else None
-        if states is not None and new is not None:
-            copy_states(states, new)
+        if states is not None and member.operator.scratch_is_state:
+            copy_states(states, self._states_of(to, f"{STATES}/{info.id}"))
         self._queries.hosts.add_moved(to, added, at, first, pace)
         found = self._catalog.hosted.find(info.name)
         if found is not None and found.host.lower() == to.lower():

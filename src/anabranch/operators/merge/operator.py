@@ -20,6 +20,7 @@ from anabranch.errors import QueryError
 from anabranch.kernels.values import integers
 from anabranch.log.offset import MAX_TIME, MIN_TIME
 from anabranch.operators.base import Floor, Inputs, Keeps, Offsets, Operator, Shared, Task, Work
+from anabranch.operators.merge import counts
 from anabranch.operators.merge.explain import explain_merge
 from anabranch.operators.merge.keys import Tolerance
 from anabranch.operators.merge.pacing import ByRows, ByTime, Pacing
@@ -45,6 +46,7 @@ class Merge(Operator):
     """
 
     kind: ClassVar[str] = "merge"
+    named_in_a_host: ClassVar[str] = "merge"
     why_throw: ClassVar[str] = "records that left their window without a partner"
     scratch_is_state: ClassVar[bool] = True
 
@@ -233,6 +235,10 @@ class Merge(Operator):
         program = self._program(inputs)
         time = MergeRun(self, program, self._rules(program), inputs, (0, 1)).due(at)
         return {} if time is None else {name: time for name in self.inputs if at[name].time < time}
+
+    def told(self, at: Offsets, inputs: Inputs) -> dict[str, Any]:
+        program = self._program(inputs)
+        return counts.told(MergeRun(self, program, self._rules(program), inputs, (0, 1)).counts_kept(at))
 
     def keeps(self) -> Keeps | None:
         most = "" if self.delta is None else f", more where δ asks for it, up to {self.memory} bytes"

@@ -253,6 +253,17 @@ class MergeRun:
 
     def report(self) -> None:
         """Say how complete the merges are."""
+        self._inputs.work.report(MERGES, self._counts())
+
+    def counts_kept(self, at: Offsets) -> list[dict[str, Any]] | None:
+        """How complete they were at an offset; None if nothing is kept of it."""
+        states = self._files.load(self._merge.state_name(at, self._inputs))
+        if states is None:
+            return None
+        self._take_up(states)
+        return self._counts()
+
+    def _counts(self) -> list[dict[str, Any]]:
         aliases = [alias for alias, _ in self._merge.sources]
         said = []
         for i, (rules, waiting) in enumerate(zip(self._rules, self._waiting, strict=True)):
@@ -260,7 +271,7 @@ class MergeRun:
             said.append(
                 {**counts(rules, waiting), "left": left, "right": aliases[i + 1], "promised": self._merge.delta}
             )
-        self._inputs.work.report(MERGES, said)
+        return said
 
 
 def state_files(merge: Merge, inputs: Inputs) -> StateFiles:
