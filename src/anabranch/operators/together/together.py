@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 
 from anabranch.errors import QueryError
 from anabranch.log.offset import End
-from anabranch.log.slices import SCHEMA, row_of_log, sliced
+from anabranch.log.slices import SCHEMA, index_of, row_of_log, sliced
 from anabranch.log.storage import Storage
 from anabranch.operators.base import Floor, Inputs, Keeps, LogReader, Offset, Offsets, Operator, Task, Work
-from anabranch.operators.budget import ANY
+from anabranch.operators.budget import ANY, Budget, OverBudget
 from anabranch.operators.opening import history_of, of_log, refresh_archives
 from anabranch.operators.pace import ALL, Pace
 from anabranch.operators.reports import REPORTS
@@ -225,13 +225,15 @@ class Together(Operator):
         streams = family.operator.inputs
         start, end = ({name: at[name] for name in streams} for at in (stretch.start, stretch.end))
         own = replace(self._of_family(family, stretch, inputs), work=Work())
+        taken = max(end[name].row - offset.row for name, offset in start.items())
+        budget = inputs.budget if taken > 1 else ANY
 
         def answers(some: list[Entry]) -> list[Slices]:
-            same = [family] if some is family.entries else families_of(some)[0]
-            return [part for each in same for part in each.run(start, end, own)]
+            parts = (part for same in families_of(some)[0] for part in same.run(start, end, own))
+            return list(_within(budget, some, parts))
 
         def failed(entry: Entry, problem: Exception) -> None:
-            troubles.take(entry.number, problem, stretch.start, _rows(stretch, family.operator))
+            troubles.take(entry.number, problem, stretch.start, taken)
 
         try:
             if family.operator.scratch_is_state:  # which is the family's: no member can be run without it
@@ -387,6 +389,20 @@ def _account(work: Work, total: Work) -> None:
     """What some members did as work of their host; what is about one of them alone is not told of all."""
     reports = {kind: said for kind, said in work.reports.items() if REPORTS[kind].of_many}
     total.add(replace(work, reports=reports))
+
+
+def _within(budget: Budget, members: list[Entry], parts: Iterator[Slices]) -> Iterator[Slices]:
+    """Answers of members as they come; raises `OverBudget` as soon as those of one are too many."""
+    numbers = np.array(sorted(entry.number for entry in members), np.int64)
+    rows, size = np.zeros(len(numbers)), np.zeros(len(numbers))
+    for index, payload in parts:
+        said = index_of(index)
+        places = np.searchsorted(numbers, said[:, 0])
+        np.add.at(rows, places, said[:, 2])
+        np.add.at(size, places, said[:, 2] * (len(payload) / said[:, 2].sum()))
+        if budget.exceeded(float(rows.max()), float(size.max())) > 1:
+            raise OverBudget
+        yield index, payload
 
 
 def _batches(slices: Iterator[Slices], rests: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
