@@ -29,6 +29,7 @@ from typing import Any
 import pyarrow as pa
 
 from anabranch.errors import CatalogError
+from anabranch.operators.base import Inputs
 from anabranch.operators.history.landmark import Landmark
 from anabranch.operators.join.operator import WindowJoin
 from anabranch.operators.together.families.merges import MergeFamily
@@ -169,8 +170,9 @@ def fail_now_and_then(chance: random.Random) -> None:
 
     def failing(run: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
         def ran(*given: Any) -> Iterator[Any]:
+            alone = any(isinstance(each, Inputs) and "/queries/q" in str(each.scratch) for each in given)
             for part in run(*given):
-                if chance.random() < 0.01:
+                if not alone and chance.random() < 0.01:
                     raise MemoryError
                 yield part
 
@@ -237,7 +239,8 @@ def _check(path: str, place: Path) -> dict[str, int]:
         for _ in range(100):
             db._queries.look_after()
         answers = {name: db.get_query(name).table().to_pylist() for name in names}
-        firsts = {name: db.reader(name).first_row() for name in names}
+        # Not the first row there is now: what RETAIN lets go of may have gone since they were read.
+        firsts = {name: db.reader(name).end().row - len(answers[name]) for name in names}
         assert db.check().fine
         said = Counter(event["event"] for query in db.queries() for event in query.events())
     with SparklessDatabase(place / "alone") as db:
