@@ -26,7 +26,7 @@ MEMBERS: dict[str, Operator] = {
     f"{kind}-{name}": operator
     for kind, operators in EXAMPLES.items()
     for name, operator in operators.items()
-    if not (operator.scratch_is_state or operator.reads_history or operator.asked_once or operator.reduction())
+    if not (operator.asked_once or operator.reduction())
 }
 
 
@@ -52,7 +52,8 @@ def alike() -> dict[str, Operator]:
 
 
 def added(name: str, operator: Operator) -> dict[str, Any]:
-    body = {"plan": {"operator": operator.to_json()}, **said_of(operator, lambda _: SCHEMA.arrow)}
+    said = said_of(operator, lambda _: SCHEMA.arrow, {"in": 0})
+    body = {"query": {"id": name}, "plan": {"operator": operator.to_json()}, **said}
     return {"_time": 0, "change": changes.ADDED, "member": None, "name": name, "body": json.dumps(body)}
 
 

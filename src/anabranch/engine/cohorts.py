@@ -10,25 +10,18 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from typing import Any, Protocol
-
-import pyarrow as pa
+from typing import Any, Protocol, cast
 
 from anabranch.engine.micro_batch import Ends, Limits, Log, end_of_batch
+from anabranch.operators.base import LogReader
 from anabranch.operators.offset import Cohort, Offset, Offsets
+from anabranch.operators.opening import history_of
 from anabranch.operators.together.changes import ADDED, HELD, STANDING, STAYING
 from anabranch.operators.together.roster import Roster, roster_of
 
 
-class LoggedRows(Log, Protocol):
+class LoggedRows(Log, LogReader, Protocol):
     """What is asked of a stream that members begin with."""
-
-    @property
-    def identity(self) -> str: ...
-
-    def first_logged_row(self) -> int: ...
-
-    def read(self, start: int, end: int, columns: list[str] | None = None) -> pa.Table: ...
 
 
 CATCH_UP_ROWS = 500_000
@@ -61,10 +54,19 @@ def _gone_on(cohort: Cohort, target: Offsets, logs: Mapping[str, LoggedRows], co
     at = {name: Offset(*place) for name, place in cohort.at.items()}
     ends = {name: target[name].place for name in at}
     rows: dict[str, int | None] = dict.fromkeys(at, cohort.rows or max(CATCH_UP_ROWS // cohorts, 1))
-    reached = end_of_batch(at, ends, logs, Limits(rows))
+    reached = end_of_batch(at, ends, _reaching_back(at, logs), Limits(rows))
     if not cohort.rows and all(reached[name].place == end for name, end in ends.items()):
         return None
     return cohort._replace(at={name: tuple(offset.place) for name, offset in reached.items()})
+
+
+def _reaching_back(at: Offsets, logs: Mapping[str, LoggedRows]) -> Mapping[str, Log]:
+    """The streams, with their archives where members are that have not come to the log yet."""
+    return {
+        name: cast(Log, history_of(log)) if at[name].row < log.first_logged_row() else log
+        for name, log in logs.items()
+        if name in at
+    }
 
 
 def _new_cohorts(

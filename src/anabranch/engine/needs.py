@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from anabranch.engine.options import SourceOptions
 from anabranch.log import retention
 from anabranch.log.storage import Storage
-from anabranch.operators.base import Floor, Inputs, Operator
+from anabranch.operators.base import Inputs, Operator
 from anabranch.operators.offset import Offsets
+from anabranch.operators.opening import of_log
 
 if TYPE_CHECKING:
     from anabranch.connectors.base import Reader
@@ -22,6 +23,4 @@ def hold_what_is_needed(
     if options.holder is None:
         return
     for name, floor in operator.held(end, Inputs(readers, scratch)).items():
-        if readers[name].has_archives:
-            floor = Floor(row=floor.row)  # what is older is archived, or held until it is
-        retention.hold(Storage(options.streams[name]), options.holder, *floor)
+        retention.hold(Storage(options.streams[name]), options.holder, *of_log(floor, readers[name]))

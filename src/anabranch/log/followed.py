@@ -22,6 +22,12 @@ class Followed(ABC):
         self.info = info
         self._storage = storage
         self._made = storage.made(INFO)
+        self.with_archives: Any = None
+        """What reads its archives, too, once someone has asked for that (`operators.opening`)."""
+
+    @property
+    def storage(self) -> Storage:
+        return self._storage
 
     @property
     def schema(self) -> pa.Schema:

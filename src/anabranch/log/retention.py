@@ -44,6 +44,13 @@ def hold_for(stream: Storage, holder: str, other: str) -> None:
         hold(stream, holder, min(rows, default=None), min(times, default=None), before)
 
 
+def hold_from(stream: Storage, holder: str, row: int) -> None:
+    """Have a holder need the rows from a number on, too, if it has said what it needs."""
+    needed = held(stream, holder)
+    if needed is not None and needed["row"] is not None and needed["row"] > row:
+        hold(stream, holder, row, needed["time"], needed.get("before", 0))
+
+
 def let_go(stream: Storage, holder: str) -> None:
     stream.child(HOLDS).delete(encoded_name(holder))
 

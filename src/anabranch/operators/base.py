@@ -14,7 +14,7 @@ exception says so: `scratch_is_state`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, cast
 
@@ -145,6 +145,8 @@ class Inputs:
     """Bytes that an index may keep of its window's rows before they go to files."""
     budget: Budget = ANY
     """What each member of a host may answer and take in a micro-batch."""
+    places: tuple[Offsets, ...] = ()
+    """Of what members of a host share: where some of them are who may go on from there; state of it stays."""
 
     def folder(self, name: str) -> Storage | None:
         """A folder for scratch files of one kind, or None."""
@@ -176,6 +178,19 @@ class Floor(NamedTuple):
     before: int = 0
 
 
+class Shared(NamedTuple):
+    """An operator as others of a host may have it, too, and what one of them wants of its answers."""
+
+    operator: Operator
+    """It answers all that anybody can want of it."""
+    answers: pa.Schema
+    first: tuple[str, ...]
+    """Conditions to be looked at first, one after the other: one may be an error where those before are not met."""
+    conditions: tuple[str, ...]
+    """The others."""
+    columns: tuple[tuple[str, str], ...]
+
+
 @dataclass(frozen=True)
 class Keeps:
     """What an operator keeps between batches, and why that is bounded."""
@@ -199,6 +214,8 @@ class Operator:
     """True if `beginning` counts also where it is asked once; else that is about all rows there are."""
     throws_what_it_leaves: ClassVar[bool] = False
     """True if every row it takes in is answered or thrown away, also by what Spark SQL does behind it."""
+    named_in_a_host: ClassVar[str] = "windows"
+    """What EXPLAIN calls that of it which members of a host may have in common."""
     why_store: ClassVar[str] = "nothing: every answer stays true"
     """What the query's Store holds."""
     why_throw: ClassVar[str] = "rows that WHERE dropped or no window holds"
@@ -264,6 +281,10 @@ class Operator:
         """
         return self
 
+    def shared(self, schema_of: Callable[[str], pa.Schema]) -> Shared | None:
+        """Of one whose scratch is state: what of it others may want who began with the same rows; None: nothing."""
+        return None
+
     @property
     def members_list(self) -> str | None:
         """The input that lists its members, if it is a host of many (`operators.together`)."""
@@ -326,9 +347,17 @@ class Operator:
         """The current answer at `at` where it cannot be read from the answers; None: `current` says which it is."""
         return None
 
+    def told(self, at: Offsets, inputs: Inputs) -> dict[str, Any]:
+        """What statistics say of it that follows from what it keeps: of a host's member, whose reports are not kept."""
+        return {}
+
     def keeps(self) -> Keeps | None:
         """What it keeps in its scratch, or None."""
         return None
+
+    def expendable(self, scratch: Storage) -> list[Storage]:
+        """The folders of its scratch whose files can be computed again from the log."""
+        return [] if self.scratch_is_state else [scratch]
 
     def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
         """Name, inputs, parameters and bounds, as plain data for EXPLAIN.

@@ -5,7 +5,7 @@ Loaded when a query is made: processes that only run operators do without the pa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 from sqlglot import exp
 
@@ -28,6 +28,22 @@ def numbered(columns: Columns, time: str) -> tuple[Columns, str]:
     """
     names = {name: f"c{place}" for place, (name, _) in enumerate(columns)}
     return tuple((names[name], sql) for name, sql in columns), names.get(time, time)
+
+
+def tells_apart(aliases: Iterable[str]) -> bool:
+    """Whether the name of a column says whose it is, as it begins with the alias of one source only."""
+    written = list(aliases)
+    return not any(f"{other}.".startswith(f"{alias}.") for alias in written for other in written if alias != other)
+
+
+def by_alias(aliases: Mapping[str, str]) -> Naming:
+    """Columns of sources that are called otherwise."""
+
+    def named(name: str) -> str:
+        alias = next((alias for alias in aliases if name.startswith(f"{alias}.")), None)
+        return name if alias is None else f"{aliases[alias]}{name[len(alias) :]}"
+
+    return named
 
 
 def as_named(sql: str, naming: Naming) -> str:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from anabranch.archive.reader import HistoryReader
 from anabranch.connectors import connector_of
 from anabranch.dataspace.access import Access
 from anabranch.log.brought_home import AnswersReader
 from anabranch.log.offset import MIN_TIME, End
+from anabranch.log.reader import StreamReader
 from anabranch.log.storage import Storage
 from anabranch.log.stream import ANSWERS, HOST, StreamInfo
+from anabranch.operators.base import Floor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from anabranch.connectors.base import Reader
+    from anabranch.operators.base import HistoryLog, LogReader
 
 
 def open_stream(storage: Storage, access: Access | None = None, *, history: bool = False) -> Reader:
@@ -28,6 +31,28 @@ def open_stream(storage: Storage, access: Access | None = None, *, history: bool
         answers = AnswersReader(storage, info, _reached)
         return HistoryReader(storage, log=answers) if history else answers
     return connector_of(info).open(info, storage, access, history=history)
+
+
+def history_of(reader: LogReader) -> HistoryLog:
+    """What reads the same log, and what only archives hold of it."""
+    if isinstance(reader, StreamReader | AnswersReader):
+        if reader.with_archives is None:
+            reader.with_archives = HistoryReader(reader.storage, log=reader)
+        return cast("HistoryLog", reader.with_archives)
+    guarded = getattr(reader, "history", None)
+    return cast("HistoryLog", reader if guarded is None else guarded())
+
+
+def refresh_archives(reader: LogReader) -> None:
+    """See what archives hold now."""
+    history = history_of(reader)
+    if isinstance(history, HistoryReader):
+        history.refresh()
+
+
+def of_log(floor: Floor, reader: LogReader) -> Floor:
+    """What is needed of the log itself: where there are archives, what is older is in them, or held until it is."""
+    return Floor(row=floor.row) if getattr(reader, "has_archives", False) else floor
 
 
 def _reached(storage: Storage, info: StreamInfo) -> Callable[[], int]:

@@ -23,6 +23,8 @@ class ReportKind(NamedTuple):
     """What a query keeps of it after one more micro-batch: of what it had kept (None at first), and what was said."""
     told: Callable[[Any], dict[str, Any]]
     """What a query's statistics say of what it has kept (None: nothing was reported yet)."""
+    of_many: bool = True
+    """Whether what several members of a host say comes to something, too."""
     events: Callable[[Any, Any], Iterable[Event]] = lambda before, said: ()
     """What people should know when that is said after what was kept before."""
 
@@ -30,9 +32,9 @@ class ReportKind(NamedTuple):
 REPORTS: dict[str, ReportKind] = {
     completeness.KIND: ReportKind(completeness.together, completeness.after, completeness.told),
     costs.KIND: ReportKind(costs.together, costs.after, costs.told),
-    counts.KIND: ReportKind(counts.together, counts.after, counts.told, counts.events),
+    counts.KIND: ReportKind(counts.together, counts.after, counts.told, of_many=False, events=counts.events),
     failed.FAILED: ReportKind(failed.together, failed.after, failed.told),
     failed.FLOODED: ReportKind(failed.together, failed.after, failed.told),
-    withheld.KIND: ReportKind(withheld.together, withheld.after, withheld.told, withheld.events),
+    withheld.KIND: ReportKind(withheld.together, withheld.after, withheld.told, events=withheld.events),
 }
 """Every kind of report there is."""

@@ -7,11 +7,12 @@ before stay until nobody can ask for them. What is damaged counts as lost; the o
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,8 @@ import pyarrow as pa
 from anabranch.log.storage import Storage
 from anabranch.operators.live import Live
 
+STATES = "state"
+"""In the scratch of a host: what its members keep that is state."""
 _MAGIC = b"AnSt"
 """Every state file begins with it; then come the checksum of the rest, and the rest."""
 _FORMAT = 2
@@ -56,8 +59,19 @@ class StateFiles:
         self._kind = kind
         self._query = query
 
-    def save(self, name: str, since: str, part: int, parts: int, state: SavedState) -> None:
-        """Keep what one of `parts` tasks of a micro-batch has at an offset; `since` says where the batch began."""
+    def save(
+        self,
+        name: str,
+        since: str,
+        part: int,
+        parts: int,
+        state: SavedState,
+        wanted: Callable[[], Collection[str]] = tuple,
+    ) -> None:
+        """Keep what one of `parts` tasks of a micro-batch has at an offset; `since` says where the batch began.
+
+        `wanted` tells the names of states that stay, however long ago they were kept.
+        """
         file = f"{self._kind}-{name}-{part}of{parts}"
         if self._folder is None:
             _live.put(f"{self._query} {file}", state)
@@ -67,7 +81,7 @@ class StateFiles:
             self._folder.make()
         self._folder.write(lambda out: out.write(content), file)
         if part == 0:
-            self._remove_old(self._folder)
+            self._remove_old(self._folder, wanted)
 
     def load(self, name: str) -> list[SavedState] | None:
         """What all tasks kept at an offset, in order, however many they were; None if it is not all there."""
@@ -92,8 +106,8 @@ class StateFiles:
         _live.put(key, state)  # the micro-batch may be run again
         return [state]
 
-    def _remove_old(self, folder: Storage) -> None:
-        """Leave the states of the last few offsets."""
+    def _remove_old(self, folder: Storage, wanted: Callable[[], Collection[str]]) -> None:
+        """Leave the states of the last few offsets, and those that are wanted."""
         folder.sweep(older_than=_STALE_SECONDS)
         made: dict[str, int] = {}
         files: dict[str, list[str]] = {}
@@ -102,8 +116,11 @@ class StateFiles:
             if file.startswith(f"{self._kind}-"):
                 made[offset] = max(made.get(offset, 0), folder.made(file))
                 files.setdefault(offset, []).append(file)
+        if len(made) <= _KEPT_FILES:
+            return
+        stay = {f"{self._kind}-{name}" for name in wanted()}
         for offset in sorted(made, key=made.__getitem__)[:-_KEPT_FILES]:
-            for file in files[offset]:
+            for file in files[offset] if offset not in stay else ():
                 folder.delete(file)
 
 
@@ -148,3 +165,17 @@ def _read(content: bytes | None) -> tuple[SavedState, str] | None:
         tables[name] = pa.ipc.open_stream(pa.py_buffer(rest)[at + 8 : at + 8 + size]).read_all()
         at += 8 + size
     return SavedState(tables, head["facts"]), head["since"]
+
+
+def copy_states(source: Storage, target: Storage) -> None:
+    """Have the states in a folder in another one, too; those that are swept away meanwhile were of older offsets."""
+    for file in source.names():
+        content = source.read_bytes(file)
+        if content is not None and is_whole(content, file):
+            if not target.exists():
+                target.make()
+            target.write(functools.partial(_write, content), file)
+
+
+def _write(content: bytes, out: Any) -> None:
+    out.write(content)

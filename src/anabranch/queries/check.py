@@ -27,7 +27,7 @@ from anabranch.log.reader import StreamReader
 from anabranch.log.segment import Segment, chain, read_notes, write_segment
 from anabranch.log.stream import ANSWERS, HOST, INFO, StreamInfo, rejects_name, rejects_storage
 from anabranch.log.writer import times_of
-from anabranch.operators.state import is_whole
+from anabranch.operators.state import STATES, is_whole
 from anabranch.queries.checkpoint import look_at
 
 Watch = Callable[[str, int, int], None]
@@ -161,14 +161,21 @@ class _Look:
             means = f'what query "{name}" has counted cannot be read; it counts anew'
             yield Finding("file damaged", storage.full("progress.json"), means, name, None, "deletes it",
                           lambda: storage.delete("progress.json"))  # fmt: skip
-        for folder in storage.child("scratch").directories():
-            scratch = storage.child("scratch", folder)
+        for scratch in _scratch_folders(storage.child("scratch")):
             yield from left_over(scratch, ("",), runs, name)
             for file in scratch.files():
                 if not runs and is_whole(scratch.read_bytes(file), file) is False:
                     means = f'a state of query "{name}" is damaged, and counts as lost if it is asked for'
                     yield Finding("file damaged", scratch.full(file), means, name, None, "deletes it",
                                   lambda scratch=scratch, file=file: scratch.delete(file))  # type: ignore[misc]  # fmt: skip
+
+
+def _scratch_folders(scratch: Storage) -> Iterator[Storage]:
+    """Where operators keep files that are looked at; of a host also what its members keep as state."""
+    for query in scratch.directories():
+        yield scratch.child(query)
+        states = scratch.child(query, STATES)
+        yield from (states.child(member) for member in states.directories())
 
 
 def _size(storage: Storage) -> int:

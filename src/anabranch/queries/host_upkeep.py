@@ -25,12 +25,14 @@ from anabranch.log.lock import WriterLock
 from anabranch.log.reader import StreamReader
 from anabranch.log.retired import Retired
 from anabranch.log.slices import entries_of, payload_rows
+from anabranch.log.storage import Storage
 from anabranch.log.stream import StreamInfo, has_rows
 from anabranch.log.writer import StreamWriter
 from anabranch.operators.together.listing import ListContents
 from anabranch.operators.together.roster import FORGOTTEN, Entry, Roster
 from anabranch.queries.member import Member
 from anabranch.queries.member_numbers import MemberNumbers, note_first_numbers
+from anabranch.queries.scratch_upkeep import ScratchUpkeep
 
 if TYPE_CHECKING:
     from anabranch.connectors.base import Reader
@@ -52,6 +54,7 @@ class HostUpkeep:
         self._writer = writer
         self._log = StreamReader(writer.storage)
         self._numbers = numbers
+        self._scratch = ScratchUpkeep(Storage(member.scratch))
         self._retired = Retired(writer.storage)
         self._newest: dict[int, int] = {}
         self._due: dict[int, int] = {}
@@ -85,6 +88,7 @@ class HostUpkeep:
                 return
             deadline = time.monotonic() + _AT_ONCE_SECONDS
             roster = self._catalog.hosted.roster(self._member.name)
+            self._scratch.look(roster, self._listed)
             self._look_at_answers(roster, deadline)
             self._look_at_list(roster, deadline)
         finally:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from anabranch.catalog.hosted import Hosted, list_name
 from anabranch.errors import AnabranchError, QueryError, StreamError
 from anabranch.log.offset import End
+from anabranch.log.storage import Storage
 from anabranch.operators.base import Inputs
 from anabranch.operators.offset import Cohort, Offset
 from anabranch.operators.pace import ALL, Pace
@@ -29,7 +30,7 @@ from anabranch.operators.together.changes import (
     STOPPED,
 )
 from anabranch.operators.together.costs import Costs
-from anabranch.operators.together.families import family_of
+from anabranch.operators.together.families import family_of, state_of
 from anabranch.operators.together.selective import newest, share
 from anabranch.queries.costs import costs_of
 from anabranch.queries.hosts import Hosts
@@ -52,6 +53,8 @@ _EVENTS = {
 _FRESH_SECONDS = 0.2
 """A look at a host that is younger counts for all its members: ten thousand are looked at one after the other."""
 
+_MOST_TOLD = 1024
+
 
 class HostSeen(NamedTuple):
     """How a host was doing when it was last looked at."""
@@ -73,6 +76,7 @@ class HostCounts:
         self._numbers: MemberNumbers | None = None
         self._seen: tuple[float, HostSeen] | None = None
         self._looked = 0.0
+        self._told: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._mutex = threading.Lock()
 
     def seen(self) -> HostSeen:
@@ -83,6 +87,14 @@ class HostCounts:
                 seen = HostSeen(host.stats(), costs_of(host), host._counted().done(), ends)
                 self._seen = (time.monotonic(), seen)
             return self._seen[1]
+
+    def told(self, of: tuple[Any, ...], tell: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What follows from what some members have in common, told once for as long as they are where they are."""
+        if of not in self._told:
+            if len(self._told) >= _MOST_TOLD:
+                self._told.clear()
+            self._told[of] = tell()
+        return self._told[of]
 
     def answers_of(self, member: int) -> int:
         """How many answers a member has."""
@@ -283,8 +295,7 @@ class HostedQuery(Query):
         roster = self._catalog.hosted.roster(self._found.host)
         version, others = roster.version, roster.by_name.values()
         family = family_of(entry, (other for other in others if other.pace(version) == entry.pace(version)))
-        what = "join" if entry.operator.aliases() else "windows"
-        return {what: "by itself" if family is None else family.told}
+        return {entry.operator.named_in_a_host: "by itself" if family is None else family.told}
 
     def _looked_up_by(self, parts: dict[Atom, str]) -> dict[str, Any]:
         """Parts of its condition, the one first that leaves the fewest of the newest rows, if there is a choice."""
@@ -344,7 +355,22 @@ class HostedQuery(Query):
             "store": {**nothing, "why": operator.why_store},
             "scratch": {**nothing, "why": keeps.what if keeps else "nothing is kept"},
             "throw": {"rows": None, "bytes": None, "why": operator.why_throw},
+            **self._told(seen.done),
         }
+
+    def _told(self, done: dict[str, Offset]) -> dict[str, Any]:
+        """What follows from what it keeps."""
+        place, _ = self._place(done)
+        kept = state_of(self._found.entry)
+        if place is None or kept is None:
+            return {}
+        operator = self._member.operator
+
+        def told() -> dict[str, Any]:
+            scratch = Storage(self._run_by._member.scratch).child(*kept.split("/")).address
+            return operator.told(place, Inputs(self._member.readers(), scratch))
+
+        return self._counts.told((kept, str(place), operator.aliases()), told)
 
     def _behind_rows(self, seen: HostSeen) -> int:
         place, _ = self._place(seen.done)

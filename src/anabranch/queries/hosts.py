@@ -1,7 +1,7 @@
 """Hosts: which standing queries are run together, and how members come and go.
 
-Members may be selections, windows and joins whose streams the host reads, also with a rest in Spark SQL. What must
-stand alone, `membership` says.
+Members may be any queries whose streams the host reads, also with a rest in Spark SQL. What must stand alone,
+`membership` says.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from anabranch.catalog.readers import reads
 from anabranch.clock import Clock
 from anabranch.engine.protocol import Engine
 from anabranch.errors import AnabranchError, CatalogError, QueryError, StreamError
+from anabranch.log import retention
 from anabranch.log.lock import BEING_WRITTEN
 from anabranch.log.slices import SCHEMA as ANSWERS
 from anabranch.log.stream import StreamInfo
 from anabranch.log.writer import StreamWriter
+from anabranch.operators.base import Inputs
 from anabranch.operators.offset import Offset
 from anabranch.operators.pace import ALL, Pace
 from anabranch.operators.together.body import said_of
@@ -94,8 +96,16 @@ def _streams(info: QueryInfo) -> tuple[str, ...]:
 class Hosts:
     """Makes lists of members, and writes them."""
 
-    def __init__(self, catalog: Catalog, settings: Settings, clock: Clock, engine: Callable[[], Engine]) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        settings: Settings,
+        clock: Clock,
+        engine: Callable[[], Engine],
+        wants_archive: Callable[[str], None],
+    ) -> None:
         self.catalog = catalog
+        self._wants_archive = wants_archive
         self._engine = engine
         self._settings = settings
         self._clock = clock
@@ -153,9 +163,11 @@ class Hosts:
         if name.lower() in names or self.catalog.has_stream(name):
             raise CatalogError("NAME_EXISTS", f'"{name}" exists already', hint="choose another name, or DROP it first")
         refuse_alone(plan)
+        for stream in plan.operator.archives_wanted():
+            self._wants_archive(stream)
         plan = completed(plan, self.catalog, self._settings, self._engine)
         names.add(name.lower())
-        read = reads(plan.operator.inputs, history=False)
+        read = reads(plan.operator.inputs, history=plan.operator.reads_history)
         return Added(QueryInfo(name, select.source, reads=read), plan, retain_us)
 
     def _has_room(self, host: str, plans: Sequence[StandingPlan]) -> bool:
@@ -187,7 +199,7 @@ class Hosts:
         """Have queries be members, from the next micro-batch on."""
         since = self.catalog.open_stream(host).end().row
         pace = Pace(self._settings["reevaluate_every"], self._settings["reevaluate_at_most"])
-        rows = [Said(ADDED, None, member.info.name, self._body(member, since, pace)) for member in added]
+        rows = [Said(ADDED, None, each.info.name, self._new_body(host, each, since, pace)) for each in added]
 
         def add() -> None:
             self.say(host, lambda roster: rows)
@@ -215,13 +227,29 @@ class Hosts:
         where = json.dumps({"to": to, "running": entry.state in RUNNING, "came_from": host if by_itself else None})
         self.say(host, lambda roster: [_said(entry, LEAVING, where)])
 
-    def _body(self, member: Added, since: int, pace: Pace, **more: Any) -> str:
+    def _new_body(self, host: str, member: Added, since: int, pace: Pace) -> str:
+        """The body of one that is made: where it begins is written down, if it must not be elsewhere."""
+        operator = member.plan.operator
+        if not (operator.scratch_is_state or operator.reads_history):
+            return self._body(member, since, pace)
+        readers = {name: self.catalog.open_stream(name, history=operator.reads_history) for name in operator.inputs}
+        for reader in readers.values():
+            reader.refresh()
+        begins = operator.beginning(Inputs(readers))
+        for name, offset in begins.items():
+            retention.hold_from(self.catalog.stream_storage(name), host, offset.row)
+        if operator.reads_history:
+            return self._body(member, since, pace, at={name: list(offset.place) for name, offset in begins.items()})
+        return self._body(member, since, pace, {name: offset.row for name, offset in begins.items()})
+
+    def _body(self, member: Added, since: int, pace: Pace, begins: Mapping[str, int] | None = None, **more: Any) -> str:
         body: dict[str, Any] = {"query": member.info.to_json(), "plan": member.plan.to_json(), "since": since, **more}
         if pace != ALL:
             body["pace"] = [pace.every, pace.at_most]
         if member.retain_us is not None:
             body["retain_us"] = member.retain_us
-        return json.dumps({**body, **said_of(member.plan.operator, lambda stream: self.catalog.schema(stream).arrow)})
+        said = said_of(member.plan.operator, lambda stream: self.catalog.schema(stream).arrow, begins)
+        return json.dumps({**body, **said})
 
     def drop(self, host: str, number: int) -> int:
         """End a member; gives how many are left."""

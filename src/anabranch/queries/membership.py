@@ -25,10 +25,11 @@ def why_alone(plan: StandingPlan) -> str | None:
     several = None if plan.residual_sql is None else makes_several_rows(plan.residual_sql)
     if several is not None:
         return f"{several}() may make several rows of one, which Spark SQL cannot do beside the rests of others"
-    if operator.scratch_is_state:
-        return "what it keeps cannot be computed again"
-    if operator.reads_history or operator.reduction() is not None:
-        return "it reads history"
+    if operator.reduction() is not None:
+        return (
+            "REDUCE BY says before each of its micro-batches how much of history that reads, by how far behind it is, "
+            "and those of a host are the same for all"
+        )
     return None
 
 

@@ -7,7 +7,8 @@ Each step can be taken by any process, and again after one that died in between:
 3. It is added where it goes, with how far it has come and how many answers it has; from then on it is found there.
 4. When rows that it has yet to read are held for it there, nothing is left of it where it was.
 
-So each row is answered once, by one or the other. What it keeps is computed again from its streams.
+So each row is answered once, by one or the other. What it keeps is computed again from its streams; if it is
+state, which cannot always be, it is taken along before it is added where it goes.
 """
 
 from __future__ import annotations
@@ -27,10 +28,13 @@ from anabranch.errors import QueryError, StreamError
 from anabranch.log import lost, retention
 from anabranch.log.lock import BEING_WRITTEN
 from anabranch.log.slices import SliceReader
+from anabranch.log.storage import Storage
 from anabranch.log.stream import make_room
 from anabranch.operators.offset import Offset
 from anabranch.operators.pace import Pace
+from anabranch.operators.state import STATES, copy_states
 from anabranch.operators.together.changes import FAILED
+from anabranch.operators.together.families import state_of
 from anabranch.queries import checkpoint
 from anabranch.queries.hosted import HostedQuery
 from anabranch.queries.hosts import Added
@@ -132,10 +136,17 @@ class Moves:
     def forget(self, name: str) -> None:
         """A query is dropped: nothing is left of it where it was, either."""
         for found in self._left(name):
+            self._forget_states(found.entry.bound_for["to"], found.entry.query["id"])
             self._queries.forget_left(found)
         alone = self._catalog.query_alone(name)
         if alone is not None and alone.bound_for is not None:
+            self._forget_states(alone.bound_for, alone.id)
             self._catalog.leave_home(alone)
+
+    def _forget_states(self, to: str | None, id: str) -> None:
+        """What it has taken along to a host already, where nobody knows of it."""
+        if to is not None and self._catalog.hosted.is_host(to):
+            self._states_of(to, f"{STATES}/{id}").delete_all()
 
     # -- step by step ------------------------------------------------------------------------------
 
@@ -169,9 +180,13 @@ class Moves:
             if home is None:
                 return
             self._bring_home(SliceReader(storage, self._catalog.hosted.answers(found)), home, member, at)
+            kept = state_of(found.entry)
+            states = None if kept is None else self._states_of(found.host, kept)
             if to is not None:
-                self._arrive(to, member, at, home.rows, found.entry.pace_now)
+                self._arrive(to, member, at, home.rows, found.entry.pace_now, states)
                 return
+            if states is not None:
+                copy_states(states, Storage(member.scratch))
             checkpoint.begin_afresh(member.storage, at)
             member.set_pace(found.entry.pace_now)
             member.prepare()
@@ -212,13 +227,21 @@ class Moves:
             home.bring(away.read(home.rows, part), at if part == end else None)
         home.writer.advance(member.operator.reached(at))
 
-    def _arrive(self, to: str, member: Member, at: Mapping[str, Offset], first: int, pace: Pace) -> None:
-        """The query is where it goes, and found there."""
+    def _states_of(self, host: str, folder: str) -> Storage:
+        """A folder of states in the scratch of a host."""
+        return Storage(self._queries.get(host)._member.scratch).child(*folder.split("/"))
+
+    def _arrive(
+        self, to: str, member: Member, at: Mapping[str, Offset], first: int, pace: Pace, states: Storage | None
+    ) -> None:
+        """The query is where it goes, with its state if it has any, and found there."""
         info = replace(member.info, host=None, bound_for=None)
         # What Spark computes the rest of has the columns that it has answered with.
         plan = member.plan if member.plan.schema else replace(member.plan, schema=self._catalog.schema(info.name))
         added = Added(info, plan, self._catalog.stream(info.name).retain_us)
         self._queries.host_for(to, [added])
+        if states is not None and member.operator.scratch_is_state:
+            copy_states(states, self._states_of(to, f"{STATES}/{info.id}"))
         self._queries.hosts.add_moved(to, added, at, first, pace)
         found = self._catalog.hosted.find(info.name)
         if found is not None and found.host.lower() == to.lower():
@@ -237,7 +260,7 @@ class Moves:
         member = self._member(info, plan)
         with self._writing(member) as home:
             if home is not None:
-                self._arrive(to, member, place_of(member, home), home.rows, member.pace())
+                self._arrive(to, member, place_of(member, home), home.rows, member.pace(), Storage(member.scratch))
 
     @contextlib.contextmanager
     def _writing(self, member: Member) -> Iterator[StreamSink | None]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from anabranch.errors import QueryError, StreamError
 from anabranch.log import lost, retention
 from anabranch.log.lost import Loss
+from anabranch.log.storage import Storage
 from anabranch.operators.base import Inputs
 from anabranch.operators.offset import Offset
 from anabranch.queries import checkpoint
@@ -50,8 +51,8 @@ def _agree(member: Member, sink: StreamSink) -> None:
         at = {name: offset._replace(row=max(offset.row, _first_left(member, name))) for name, offset in at.items()}
         _refuse_if_gone(member, at)
     checkpoint.begin_afresh(member.storage, at)
-    if not member.operator.scratch_is_state:  # it may be of micro-batches that now are cut in another way
-        member.storage.child("scratch").delete_all()
+    for folder in member.operator.expendable(Storage(member.scratch)):
+        folder.delete_all()  # it may be of micro-batches that now are cut in another way
     if missing is not None:
         progress.tell("answers_were_lost", f"{missing} of the answers were lost and are computed again")
         sink.begin_again()
@@ -88,7 +89,9 @@ def _refuse_if_others_would_come(member: Member, missing: Loss, position: Mappin
 def _refuse_if_gone(member: Member, at: Mapping[str, Offset]) -> None:
     """An error if rows that are needed to go on from a position were removed by retention since."""
     for name, floor in member.operator.needs(at).items():
-        reader = member.catalog.open_stream(name, history=member.operator.reads_history)
+        # Of a host some members may be in history still.
+        history = member.operator.reads_history or member.operator.members_list is not None
+        reader = member.catalog.open_stream(name, history=history)
         reader.refresh()
         first = reader.first_row()
         if first == 0 or _first_left(member, name) == first:

@@ -57,7 +57,13 @@ class StandingQueries:
     def __init__(self, surroundings: Surroundings) -> None:
         self._around = surroundings
         self._catalog = surroundings.catalog
-        self.hosts = Hosts(surroundings.catalog, surroundings.settings, surroundings.clock, surroundings.engine)
+        self.hosts = Hosts(
+            surroundings.catalog,
+            surroundings.settings,
+            surroundings.clock,
+            surroundings.engine,
+            surroundings.wants_archive,
+        )
         self._mutex = threading.RLock()
         self._queries: dict[str, Query] = {}
         self._counts: dict[str, tuple[str, HostCounts]] = {}
@@ -182,12 +188,12 @@ class StandingQueries:
     ) -> Query:
         """Make and start one from a parsed SELECT; `owner` is what it is a part of."""
         plan = plan_query(select, self._catalog)
+        for stream in plan.operator.archives_wanted():
+            self._around.wants_archive(stream)
         host = None if alone or kind != QUERY or owner is not None else self.hosts.chosen(plan)
         if host is not None:
             self._add(host, [self.hosts.member(name, select, plan, set(), retain_us)])
             return self.get(name)
-        for stream in plan.operator.archives_wanted():
-            self._around.wants_archive(stream)
         read = reads(plan.operator.inputs, history=plan.operator.reads_history)
         info = QueryInfo(name, select.source, kind=kind, reads=read, owner=owner)
         query = self._make(info, plan)

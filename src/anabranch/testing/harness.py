@@ -31,7 +31,7 @@ from anabranch.operators import operator_from_json
 from anabranch.operators.base import Floor, HistoryLog, Inputs, LogReader, Offsets, Operator, Piece, Work
 from anabranch.operators.live import Memories, exchange, forget_all
 from anabranch.operators.offset import Offset
-from anabranch.operators.opening import open_stream
+from anabranch.operators.opening import history_of, open_stream
 from anabranch.operators.pace import Pace
 from anabranch.operators.reports import REPORTS
 from anabranch.operators.together.roster import Listing
@@ -182,7 +182,9 @@ class OperatorHarness:
 
     def forget(self) -> None:
         """Lose the scratch, on disk and what the process remembers of it; where that is state, only the latter."""
-        self._move_scratch(copy=self.operator.scratch_is_state)
+        self._move_scratch()
+        for folder in self.operator.expendable(Storage(str(self.scratch))):
+            folder.delete_all()
 
     def lose_files(self, chance: random.Random) -> None:
         """Lose some of the scratch's files, state or not, and what the process remembers."""
@@ -202,14 +204,14 @@ class OperatorHarness:
     def restart(self) -> None:
         """Go on as a new process would: the operator from its JSON, the scratch from copies of its files."""
         self.operator = operator_from_json(json.loads(json.dumps(self.operator.to_json())))
-        self._move_scratch(copy=True)
+        self._move_scratch()
         for log in self._logs.values():
             log.reopen()
 
-    def _move_scratch(self, *, copy: bool) -> None:
+    def _move_scratch(self) -> None:
         forget_all()
         fresh = tempfile.TemporaryDirectory(prefix="anabranch-harness-")
-        if copy:
+        if self.scratch.exists():
             shutil.copytree(self.scratch, fresh.name, dirs_exist_ok=True)
         self._temporary.cleanup()
         self._temporary, self.scratch = fresh, Path(fresh.name)
@@ -334,6 +336,10 @@ class _Guarded:
 
     def noted(self, name: str) -> Any:
         return cast(Listing, self._reader).noted(name)
+
+    def history(self) -> HistoryLog:
+        """For members of a host that read it; what others need of the log is no measure for them."""
+        return history_of(self._reader)
 
     # What is archived stays, whatever an operator says that it needs of the log.
 

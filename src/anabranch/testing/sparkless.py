@@ -265,7 +265,8 @@ class LocalRunning:
             return False
         self._write("commits", {})
         self._number += 1
-        hold_what_is_needed(self._operator, end, self._readers, self._scratch(), self._options)
+        self._forget()
+        hold_what_is_needed(self._operator, end, self._readers, self._options.scratch, self._options)
         return True
 
     def _write(self, log: str, *lines: Any) -> None:
@@ -286,32 +287,34 @@ class LocalRunning:
 
     def _strike(self, turn: int) -> None:
         """One fault after the other."""
-        folder, chance = Path(self._options.scratch or ""), random.Random(turn)
+        chance = random.Random(turn)
         fault = ("other process", "lost", "new process", "flipped", "nothing")[turn % 5]
         if fault == "other process":
             self._other_process = exchange(self._other_process)
         elif fault != "nothing":
             forget_all()
-        if not self._operator.scratch_is_state and self._options.scratch is not None:
-            if fault == "lost":
-                lose_files(folder, chance)
-            elif fault == "flipped":
-                flip_bits(folder, chance)
+        strike = {"lost": lose_files, "flipped": flip_bits}.get(fault)
+        if strike is not None and self._options.scratch is not None:
+            for folder in self._operator.expendable(Storage(self._options.scratch)):
+                strike(Path(folder.path), chance)
 
     @property
     def _is_small(self) -> bool:
         return self._unkindness.faults and self._number % 2 == 1
 
-    def _scratch(self) -> str | None:
-        """A folder of its own for each micro-batch loses the files and what the process remembers of them."""
-        place = self._options.scratch
-        lost = self._unkindness.forget and not self._operator.scratch_is_state
-        return f"{place}/{self._number}" if place is not None and lost else place
+    def _forget(self) -> None:
+        """Lose the files and what the process remembers of them."""
+        if self._unkindness.forget:
+            forget_all()
+            for folder in self._operator.expendable(Storage(self._options.scratch)) if self._options.scratch else ():
+                folder.delete_all()
 
     def _batch(self, start: dict[str, Offset], end: dict[str, Offset]) -> LocalBatch:
         readers = {name: workers.next() for name, workers in self._workers.items()}
         options = self._options
-        inputs = Inputs(readers, self._scratch(), window_memory=options.window_memory_bytes, budget=options.budget)
+        inputs = Inputs(
+            readers, self._options.scratch, window_memory=options.window_memory_bytes, budget=options.budget
+        )
         rows = run_batch(self._operator, inputs, start, end, 1 if self._is_small else self._options.parallelism)
         return LocalBatch(self._number, rows, inputs.work, (start, end))
 

@@ -53,6 +53,7 @@ class HistoryJoin(Operator):
     """
 
     kind: ClassVar[str] = "history_join"
+    named_in_a_host: ClassVar[str] = "history"
     reads_history: ClassVar[bool] = True
 
     stream: str

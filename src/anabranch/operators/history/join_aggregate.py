@@ -44,6 +44,7 @@ class HistoryJoinAggregate(Operator):
     """
 
     kind: ClassVar[str] = "history_join_aggregate"
+    named_in_a_host: ClassVar[str] = "history"
     reads_history: ClassVar[bool] = True
     why_store: ClassVar[str] = "the newest window"
 

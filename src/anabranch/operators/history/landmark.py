@@ -72,6 +72,7 @@ class Landmark(Operator):
     """
 
     kind: ClassVar[str] = "landmark"
+    named_in_a_host: ClassVar[str] = "totals"
     scratch_is_state: ClassVar[bool] = True
     reads_history: ClassVar[bool] = True
     begins_by_itself: ClassVar[bool] = True

@@ -54,6 +54,7 @@ class WindowJoinAggregate(Operator):
     """
 
     kind: ClassVar[str] = "window_join_aggregate"
+    named_in_a_host: ClassVar[str] = "join"
     why_store: ClassVar[str] = "the newest window"
 
     join: WindowJoin

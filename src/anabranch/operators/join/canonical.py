@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations
 
-from anabranch.operators.canonical import Naming, as_named, condition, conjunction, numbered
+from anabranch.operators.canonical import Naming, as_named, by_alias, condition, conjunction, numbered, tells_apart
 from anabranch.operators.join.aggregate import WindowJoinAggregate
 from anabranch.operators.join.operator import WindowJoin
 from anabranch.operators.join.windows import Window, latest
@@ -19,7 +19,7 @@ from anabranch.operators.join.windows import Window, latest
 def canonical_join(join: WindowJoin) -> WindowJoin:
     """See the module."""
     aliases = _aliases(join)
-    naming = _naming(aliases)
+    naming = by_alias(aliases)
     columns, time = numbered(join.columns, join.time)
     return replace(
         join,
@@ -33,7 +33,7 @@ def canonical_join(join: WindowJoin) -> WindowJoin:
 
 def canonical_aggregate(aggregate: WindowJoinAggregate) -> WindowJoinAggregate:
     """The same for aggregates over one: keys are `k0`, `k1`, aggregates `a0`, `a1` and so on."""
-    naming = _naming(_aliases(aggregate.join))
+    naming = by_alias(_aliases(aggregate.join))
     inner = {name: f"k{place}" for place, (name, _) in enumerate(aggregate.keys)}
     inner |= {name: f"a{place}" for place, (name, _, _) in enumerate(aggregate.aggregates)}
     columns, time = numbered(aggregate.columns, aggregate.time)
@@ -54,18 +54,10 @@ def canonical_aggregate(aggregate: WindowJoinAggregate) -> WindowJoinAggregate:
 def _aliases(join: WindowJoin) -> dict[str, str]:
     """What each source is called; as it is written where the names of columns would not say whose they are."""
     written = join.aliases()
-    if any(f"{other}.".startswith(f"{alias}.") for alias in written for other in written if alias != other):
+    if not tells_apart(written):
         return {alias: alias for alias in written}
     by_stream = sorted(join.sources, key=lambda source: source[1])
     return {alias: f"s{place}" for place, (alias, _, _) in enumerate(by_stream)}
-
-
-def _naming(aliases: Mapping[str, str]) -> Naming:
-    def named(name: str) -> str:
-        alias = next((alias for alias in aliases if name.startswith(f"{alias}.")), None)
-        return name if alias is None else f"{aliases[alias]}{name[len(alias) :]}"
-
-    return named
 
 
 def _by(names: Mapping[str, str]) -> Naming:

@@ -59,6 +59,7 @@ class WindowJoin(Operator):
     """
 
     kind: ClassVar[str] = "window_join"
+    named_in_a_host: ClassVar[str] = "join"
 
     sources: tuple[tuple[str, str, str | None], ...]
     unit: Literal["time", "rows"]

@@ -8,7 +8,7 @@ is said by `pacing`. What waits in the windows is kept in a file for each offset
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -19,7 +19,8 @@ from anabranch.dataspace.columns import POSITION
 from anabranch.errors import QueryError
 from anabranch.kernels.values import integers
 from anabranch.log.offset import MAX_TIME, MIN_TIME
-from anabranch.operators.base import Floor, Inputs, Keeps, Offsets, Operator, Task, Work
+from anabranch.operators.base import Floor, Inputs, Keeps, Offsets, Operator, Shared, Task, Work
+from anabranch.operators.merge import counts
 from anabranch.operators.merge.explain import explain_merge
 from anabranch.operators.merge.keys import Tolerance
 from anabranch.operators.merge.pacing import ByRows, ByTime, Pacing
@@ -45,6 +46,7 @@ class Merge(Operator):
     """
 
     kind: ClassVar[str] = "merge"
+    named_in_a_host: ClassVar[str] = "merge"
     why_throw: ClassVar[str] = "records that left their window without a partner"
     scratch_is_state: ClassVar[bool] = True
 
@@ -80,6 +82,11 @@ class Merge(Operator):
     @property
     def inputs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(stream for _, stream in self.sources))
+
+    def shared(self, schema_of: Callable[[str], pa.Schema]) -> Shared:
+        from anabranch.operators.merge.sharing import shared_merge  # with the parser, which only planning needs
+
+        return shared_merge(self, schema_of)
 
     @property
     def paced_by(self) -> Literal["time", "rows"]:
@@ -179,9 +186,17 @@ class Merge(Operator):
     # -- run ---------------------------------------------------------------------------------------
 
     def run(self, task: Task, inputs: Inputs) -> Iterator[pa.RecordBatch]:
+        program, by_groups = self._program(inputs), _is_by_groups(task)
+        merged, answers = self.merged(task, inputs)
+        for low in range(0, len(answers), _ROWS_PER_BATCH):
+            some = answers.at(slice(low, low + _ROWS_PER_BATCH))
+            places = _places(merged, some) if by_groups else {}
+            yield from program.answer(merged, some, places).to_batches()
+
+    def merged(self, task: Task, inputs: Inputs) -> tuple[Merged, MergeAnswers]:
+        """The records that a task has merged, and which of them it answers; what waits is kept."""
         part, parts = task.detail["part"], task.detail["parts"]
-        by_groups = parts > 1 and task.detail["shared"] == "groups"
-        program = self._program(inputs)
+        by_groups, program = _is_by_groups(task), self._program(inputs)
         run = MergeRun(self, program, self._rules(program), inputs, (part, parts) if by_groups else (0, 1))
         merged, answers = run.batch(task, sampled=by_groups or part == 0)
         if by_groups or part == 0:
@@ -190,11 +205,7 @@ class Merge(Operator):
         if parts > 1 and not by_groups:
             cuts = [len(answers) * i // parts for i in range(parts + 1)]
             answers = answers.at(slice(cuts[part], cuts[part + 1]))
-        merged = merged.in_one_piece()
-        for low in range(0, len(answers), _ROWS_PER_BATCH):
-            some = answers.at(slice(low, low + _ROWS_PER_BATCH))
-            places = _places(merged, some) if by_groups else {}
-            yield from program.answer(merged, some, places).to_batches()
+        return merged.in_one_piece(), answers
 
     def gather(self, answers: pa.Table, work: Work | None = None) -> pa.Table:
         hidden = [name for name in answers.column_names if name.startswith(_PLACE)]
@@ -225,6 +236,10 @@ class Merge(Operator):
         time = MergeRun(self, program, self._rules(program), inputs, (0, 1)).due(at)
         return {} if time is None else {name: time for name in self.inputs if at[name].time < time}
 
+    def told(self, at: Offsets, inputs: Inputs) -> dict[str, Any]:
+        program = self._program(inputs)
+        return counts.told(MergeRun(self, program, self._rules(program), inputs, (0, 1)).counts_kept(at))
+
     def keeps(self) -> Keeps | None:
         most = "" if self.delta is None else f", more where δ asks for it, up to {self.memory} bytes"
         groups = " for each value of the equal columns" if any(self.by) else ""
@@ -239,6 +254,11 @@ class Merge(Operator):
         rounds = {"algorithm": "cgm", "pace": pace, "window": self.window, "step": self.step, "rounds": every}
         waits = {} if not self.wait else {"waits": f"at most {self.wait / 1e6:g} s for a partner"}
         return explain_merge(self, keeps, **rounds, **waits, **promise)
+
+
+def _is_by_groups(task: Task) -> bool:
+    """Whether tasks share the groups out, and not only the answer."""
+    return bool(task.detail["parts"] > 1 and task.detail["shared"] == "groups")
 
 
 def _places(merged: Merged, answers: MergeAnswers) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -64,12 +64,22 @@ class MergeProgram:
 
 def joined(merged: Merged, answers: MergeAnswers) -> pa.Table:
     """The columns of both records of each answer; NULL where there is no partner."""
-    left = _taken(merged.left.table, answers.left)
-    right = _taken(merged.right.table, answers.right)
-    names = [*merged.left.table.column_names, *merged.right.table.column_names]
+    return _joined(merged.left.table, merged.right.table, answers)
+
+
+def matched(merged: Merged, answers: MergeAnswers, names: Sequence[str]) -> pa.Table:
+    """Some of these columns."""
+    sides = (side.table for side in (merged.left, merged.right))
+    left, right = (table.select([name for name in table.column_names if name in names]) for table in sides)
+    return _joined(left, right, answers)
+
+
+def _joined(left: pa.Table, right: pa.Table, answers: MergeAnswers) -> pa.Table:
+    names = [*left.column_names, *right.column_names]
     if not names:
         return pa.table({"__rows": pa.nulls(len(answers))})
-    return pa.Table.from_arrays([*left, *right], names=names)
+    columns = [*_taken(left, answers.left), *_taken(right, answers.right)]
+    return pa.Table.from_arrays(columns, names=names)
 
 
 def _taken(table: pa.Table, places: Ints) -> list[Column]:

@@ -53,6 +53,7 @@ class RangeMerge(Operator):
     """Records of a stream merged with those that range queries find; fields as those of `Merge`."""
 
     kind: ClassVar[str] = "range_merge"
+    named_in_a_host: ClassVar[str] = "merge"
 
     sources: tuple[tuple[str, str], ...]
     keys: tuple[tuple[tuple[str, str, Tolerance], ...], ...]

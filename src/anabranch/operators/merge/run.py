@@ -189,22 +189,39 @@ class MergeRun:
             "parts": [waiting.sample.part for waiting in self._waiting],
             "gone": [waiting.groups.gone.tolist() for waiting in self._waiting],
             "base": self._pacing.base,
+            "aliases": self._merge.aliases(),
         }
         state = SavedState(tables, facts)
         names = [self._merge.state_name(at, self._inputs) for at in (end, start)]
-        self._files.save(names[0], names[1], part, parts, state)
+        self._files.save(names[0], names[1], part, parts, state, self._wanted)
         for name, table in tables.items():
             if name.startswith(("left", "right")):
                 self._inputs.work.scratch_rows += table.num_rows
                 self._inputs.work.scratch_bytes += table.nbytes
 
+    def _wanted(self) -> set[str]:
+        """The names of states from which someone may go on who shares them."""
+        streams = self._merge.inputs
+        places = [{name: at[name] for name in streams} for at in self._inputs.places]
+        return {self._merge.state_name(at, self._inputs) for at in places}
+
+    def _records_kept(self, state: SavedState, side: str, sources: range) -> Records:
+        """Records of some sources as they are called here: what is shared has more columns, and other names."""
+        records = Records.from_table(state.tables[side])
+        kept_as, called = state.facts.get("aliases", self._merge.aliases()), self._merge.aliases()
+        names = [(name, source) for source in sources for name in self._program.schemas[source].names]
+        there = [f"{kept_as[source]}{name[len(called[source]) :]}" for name, source in names]
+        table = records.table.select(there).rename_columns([name for name, _ in names])
+        return replace(records, table=table)
+
     def _take_up(self, states: list[SavedState]) -> None:
         """What was kept, by however many tasks."""
         self._sequence = list(states[0].facts["sequence"])
         for i, rules in enumerate(self._rules):
+            sides = ((f"left{i}", range(i + 1)), (f"right{i}", range(i + 1, i + 2)))
             both = [
-                self._kept([Records.from_table(state.tables[f"{side}{i}"]) for state in states], at)
-                for at, side in enumerate(("left", "right"))
+                self._kept([self._records_kept(state, side, sources) for state in states], at)
+                for at, (side, sources) in enumerate(sides)
             ]
             table = pa.concat_tables([state.tables[f"groups{i}"] for state in states]).combine_chunks()
             keys = [table.column(f"by{j}") for j in range(len(rules.by))]
@@ -236,6 +253,17 @@ class MergeRun:
 
     def report(self) -> None:
         """Say how complete the merges are."""
+        self._inputs.work.report(MERGES, self._counts())
+
+    def counts_kept(self, at: Offsets) -> list[dict[str, Any]] | None:
+        """How complete they were at an offset; None if nothing is kept of it."""
+        states = self._files.load(self._merge.state_name(at, self._inputs))
+        if states is None:
+            return None
+        self._take_up(states)
+        return self._counts()
+
+    def _counts(self) -> list[dict[str, Any]]:
         aliases = [alias for alias, _ in self._merge.sources]
         said = []
         for i, (rules, waiting) in enumerate(zip(self._rules, self._waiting, strict=True)):
@@ -243,7 +271,7 @@ class MergeRun:
             said.append(
                 {**counts(rules, waiting), "left": left, "right": aliases[i + 1], "promised": self._merge.delta}
             )
-        self._inputs.work.report(MERGES, said)
+        return said
 
 
 def state_files(merge: Merge, inputs: Inputs) -> StateFiles:

@@ -168,6 +168,16 @@ class Entry:
         return at
 
     @property
+    def begins(self) -> dict[str, Any] | None:
+        """With which rows it is to begin, where it must be these."""
+        if '"at"' not in self.body and '"shared"' not in self.body:
+            return None  # most say nothing of it, and are not read for that
+        data = self.data
+        begins = data.get("shared", {}).get("begins", {})
+        at: dict[str, Any] | None = data.get("at") or {name: Offset(row).place for name, row in begins.items()} or None
+        return at
+
+    @property
     def first(self) -> int:
         """How many answers it had before it came."""
         return int(self.data.get("first", 0))

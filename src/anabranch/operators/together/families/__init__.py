@@ -5,16 +5,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 
+from anabranch.operators.state import STATES
 from anabranch.operators.together.families.base import Family, Kind
 from anabranch.operators.together.families.equal import equal_families
 from anabranch.operators.together.families.folded import folded_families
 from anabranch.operators.together.families.join_sums import join_sum_families
 from anabranch.operators.together.families.joins import join_families
+from anabranch.operators.together.families.merges import folder_of_merge, merge_families
 from anabranch.operators.together.roster import Entry
 
-__all__ = ["KINDS", "Family", "families_of", "family_of"]
+__all__ = ["KINDS", "Family", "families_of", "family_of", "state_of"]
 
-KINDS: tuple[Kind, ...] = (folded_families, join_families, join_sum_families, equal_families)
+KINDS: tuple[Kind, ...] = (folded_families, join_families, join_sum_families, merge_families, equal_families)
 """All kinds; a member is in a family of the first kind that takes it: what is equal is looked for among the others."""
 
 
@@ -38,3 +40,10 @@ def family_of(entry: Entry, entries: Iterable[Entry]) -> Family | None:
     """The family that a member is in among others; None if it runs by itself."""
     families, _ = families_of(other for other in entries if not other.is_selection)
     return next((family for family in families if entry in family.entries), None)
+
+
+def state_of(entry: Entry) -> str | None:
+    """Where in its host's scratch a member's state is, if it has any: what others have too, or its own by its query."""
+    if not entry.operator.scratch_is_state:
+        return None
+    return f"{STATES}/{folder_of_merge(entry) or entry.query['id']}"
