@@ -157,7 +157,7 @@ class Catalog:
         raise CatalogError(
             "STREAM_NOT_FOUND",
             f'stream "{name}" does not exist',
-            hint=did_you_mean(name, self.stream_names(), "SHOW STREAMS lists them"),
+            hint=did_you_mean(name, [*self.stream_names(), *self.table_names()], "SHOW STREAMS lists them"),
         )
 
     def stream_names(self) -> list[str]:
@@ -260,10 +260,10 @@ class Catalog:
             hold_all(storage)
             info.stream().create(storage)
 
-    def schema_once(self, name: str) -> StreamSchema:
-        """The columns of what a SELECT that is asked once may read: of a stream, or of the rows of a table."""
+    def table_schema(self, name: str) -> StreamSchema | None:
+        """The columns of a table, as a SELECT that is asked once reads them; None if there is no such table."""
         if not self.has_table(name):
-            return self.stream(name).schema
+            return None
         info = self.table(name)
         return StreamSchema(info.schema, info.key[0])
 

@@ -157,6 +157,10 @@ def changes_owner(name: str) -> str | None:
     return name[: -len(_CHANGES_END)] if name.lower().endswith(_CHANGES_END) else None
 
 
+PARTS = {REJECTS: rejects_name, CHANGES: changes_name}
+"""What may stand behind the name of a thing and a dot: the streams that belong to it."""
+
+
 def rejects_storage(stream: Storage) -> Storage:
     """Where the rejects of a stream lie."""
     return stream.child(REJECTS)

@@ -105,6 +105,13 @@ def deleted(places: Places) -> Changes:
     return Changes(gone=places, counts=(0, 0, len(places)))
 
 
+def found_and_deleted(info: TableInfo, state: State, keys: pa.Table) -> Changes:
+    """The rows of some keys go; a key that no row has is passed over."""
+    check_keys(info, keys)
+    places = state.find(_keys(info, keys))
+    return deleted(places[places >= 0])
+
+
 def united(*changes: Changes) -> Changes:
     """Changes of different rows as those of one statement."""
     tables = {
@@ -125,7 +132,25 @@ def united(*changes: Changes) -> Changes:
 
 def check_rows(info: TableInfo, rows: pa.Table) -> None:
     """An error if a row has NULL where that may not be, or two have one key."""
-    for name in info.required:
+    _refuse_null(info, rows, info.required)
+    check_keys(info, rows)
+
+
+def check_keys(info: TableInfo, rows: pa.Table) -> None:
+    """The same of the keys alone."""
+    _refuse_null(info, rows, info.key)
+    groups = encode(_keys(info, rows), rows.num_rows)
+    again = first_repeated(groups.codes, groups.size)
+    if again is not None:
+        raise DataError(
+            "KEY_TWICE",
+            f'two rows have the key {key_text(info, rows, again)} of table "{info.name}"',
+            hint="give each key once in a statement",
+        )
+
+
+def _refuse_null(info: TableInfo, rows: pa.Table, names: Sequence[str]) -> None:
+    for name in names:
         column = rows.column(name)
         if column.null_count:
             what = "the key" if name in info.key else "NOT NULL"
@@ -135,15 +160,6 @@ def check_rows(info: TableInfo, rows: pa.Table) -> None:
                 f'column "{name}" of table "{info.name}" is {what}, and NULL in row {row}',
                 hint="give it a value",
             )
-    keys = _keys(info, rows)
-    groups = encode(keys, rows.num_rows)
-    again = first_repeated(groups.codes, groups.size)
-    if again is not None:
-        raise DataError(
-            "KEY_TWICE",
-            f'two rows have the key {key_text(info, rows, again)} of table "{info.name}"',
-            hint="give each key once in a statement",
-        )
 
 
 def key_text(info: TableInfo, rows: pa.Table, row: int) -> str:

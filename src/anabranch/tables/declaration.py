@@ -24,7 +24,8 @@ CHANGE, VERSION = "_change", "_version"
 INSERT, BEFORE, AFTER, DELETE = "insert", "update_before", "update_after", "delete"
 COMES = f"{CHANGE} IN ('{INSERT}', '{AFTER}')"
 """The condition, in SQL, of changes after which the row is there."""
-_RESERVED = (CHANGE, VERSION, ARRIVAL_COLUMN)
+RESERVED = (CHANGE, VERSION, ARRIVAL_COLUMN)
+"""The columns that changes have besides those of the table."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,9 @@ class TableInfo:
         for column, sql in columns:
             if column.lower() in fields:
                 raise DataError("COLUMN_EXISTS", f'column "{column}" is declared twice')
-            if column.lower() in _RESERVED:
+            if column.lower() in RESERVED:
                 raise DataError(
-                    "COLUMN_RESERVED",
+                    "COLUMNRESERVED",
                     f'column "{column}" is kept for the changes of the table',
                     hint="give it another name",
                 )
@@ -71,7 +72,7 @@ class TableInfo:
     def of(changes: StreamInfo) -> TableInfo:
         """The table whose changes a stream holds."""
         arrow = changes.schema.arrow
-        schema = pa.schema([field for field in arrow if field.name not in _RESERVED])
+        schema = pa.schema([field for field in arrow if field.name not in RESERVED])
         return TableInfo(
             changes_owner(changes.name) or "",
             schema,

@@ -95,6 +95,11 @@ class TableWriter:
                     ) from None
                 time.sleep(_PAUSE_SECONDS)
 
+    def claim(self) -> None:
+        """Wait until nobody changes the table."""
+        with self._mutex, self._writing():
+            pass
+
     def snapshot(self) -> None:
         """Leave a snapshot of the rows as they are now."""
         with self._mutex, self._writing() as writer:

@@ -17,6 +17,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from anabranch.errors import SqlError, did_you_mean
 from anabranch.expressions.reading import NUMBER, many_values
 from anabranch.functions import SCALARS, function_names, named, spark_has
+from anabranch.log.stream import PARTS
 from anabranch.sql.checking.time_texts import check_time_texts
 from anabranch.sql.reading.tokens import error_at, tokenize
 from anabranch.sql.tree import Select
@@ -113,7 +114,7 @@ def _check_table(select: Select, table: exp.Table) -> None:
         raise select.error(
             "TABLE_NOT_ALLOWED", f'"{name}" is not a stream', table, hint="FROM takes names of streams, no functions"
         )
-    if table.args.get("catalog") is not None or (table.args.get("db") is not None and table.name.lower() != "rejects"):
+    if table.args.get("catalog") is not None or (table.args.get("db") is not None and table.name.lower() not in PARTS):
         parts = ".".join(part.name for part in table.parts)
         raise select.error(
             "TABLE_NOT_ALLOWED",
