@@ -97,6 +97,8 @@ class StreamSchema:
 
     arrow: pa.Schema
     time: str
+    key: tuple[str, ...] = ()
+    """Of the changes of a table: the columns that say which row changes."""
 
     @staticmethod
     def of(columns: Mapping[str, str] | Iterable[tuple[str, str]], time: str | None = None) -> StreamSchema:

@@ -169,7 +169,8 @@ class Catalog:
         return [member.entry.name.lower() for member in self.hosted.all()]
 
     def schema(self, name: str) -> StreamSchema:
-        return self.stream(name).schema
+        info = self.stream(name)
+        return replace(info.schema, key=TableInfo.of(info).key) if info.origin == TABLE else info.schema
 
     def streams(self) -> list[StreamInfo]:
         """Those whose declaration can be read."""

@@ -19,10 +19,11 @@ from anabranch.expressions import NotEvaluable
 from anabranch.kernels.groups import encode
 from anabranch.kernels.keyed import Places, first_repeated
 from anabranch.kernels.values import Column, one_array
-from anabranch.operators.table.keys import as_keys, check_comparable, present
+from anabranch.operators.table.keys import as_keys, check_comparable, present, true
 from anabranch.schema import StreamSchema, as_table
 from anabranch.sql.checking.safety import check_tree
 from anabranch.sql.joins.scope import JoinScope, JoinSource
+from anabranch.sql.joins.tables import key_equality
 from anabranch.sql.reading.values import counted
 from anabranch.sql.standing.columns import Scope, conjuncts, sql_of
 from anabranch.sql.standing.rows import check_condition
@@ -124,7 +125,7 @@ class _Chosen:
         for base, rows, alive in state.pieces():
             mask = alive
             for condition in self._conditions:
-                mask = mask & _true(condition.evaluate(rows))
+                mask = mask & true(condition.evaluate(rows))
             at = np.flatnonzero(mask)
             if len(at):
                 read = sorted({name for value in self._values for name in value.columns})
@@ -153,17 +154,6 @@ class _Chosen:
             for column, name in zip(columns[len(values) :], self._info.key, strict=True)
         ]
         return state.find(found), list(columns[: len(values)])
-
-
-def _true(column: Column) -> Mask:
-    """Where a condition is true: neither false nor NULL."""
-    array = one_array(column)
-    if pa.types.is_null(array.type):
-        return np.zeros(len(array), np.bool_)
-    if array.null_count:
-        array = array.fill_null(False)
-    mask: Mask = array.to_numpy(zero_copy_only=False)
-    return mask
 
 
 def _columns(info: TableInfo, select: Select, names: Sequence[str]) -> list[str]:
@@ -210,7 +200,7 @@ class _Merging:
             )
         sources = (
             JoinSource(statement.source_alias, statement.source_alias, StreamSchema(source.schema, "")),
-            JoinSource(statement.alias, info.name, StreamSchema(info.schema, info.key[0])),
+            JoinSource(statement.alias, info.name, StreamSchema(info.schema, info.key[0], info.key)),
         )
         self._scope = JoinScope.of(self._select, sources)
         self._source, self._target = sources
@@ -224,7 +214,7 @@ class _Merging:
         rest: list[exp.Expr] = []
         for part in conjuncts(self._scope.resolve(condition)):
             check_condition(self._scope, part)
-            equal = self._key_equality(part)
+            equal = key_equality(self._scope, self._target, part)
             if equal is not None and equal[0] not in keys:
                 keys[equal[0]] = equal[1]
             else:
@@ -242,18 +232,6 @@ class _Merging:
             said = value.sql.replace("`", "")
             check_comparable(value.type, self._info.schema.field(name).type, said, f"{self._target.alias}.{name}")
         return _Meeting(compiled, [self._compile(part) for part in rest])
-
-    def _key_equality(self, part: exp.Expr) -> tuple[str, exp.Expr] | None:
-        """`table.key = something of the source`."""
-        if not isinstance(part, exp.EQ):
-            return None
-        for ours, theirs in ((part.this, part.expression), (part.expression, part.this)):
-            if isinstance(ours, exp.Column):
-                owner, name = self._scope.owners[ours.name]
-                if owner == self._target and name in self._info.key:
-                    if self._target not in self._scope.owners_of(theirs):
-                        return name, theirs
-        return None
 
     def _compile(self, node: exp.Expr) -> expressions.Compiled:
         try:
@@ -281,7 +259,7 @@ class _Merging:
         places[whole] = state.find([column.filter(pa.array(whole)) for column in keys])
         pairs = self._pairs(state, places)
         for condition in self._meeting.rest:
-            places[~_true(condition.evaluate(pairs))] = -1
+            places[~true(condition.evaluate(pairs))] = -1
         pairs = self._pairs(state, places)
         gone: list[Places] = []
         changed: list[tuple[Places, pa.Table]] = []
@@ -309,7 +287,7 @@ class _Merging:
             return those
         node = self._scope.resolve(self._nodes[when.condition])
         check_condition(self._scope, node)
-        return those & _true(self._compile(node).evaluate(pairs))
+        return those & true(self._compile(node).evaluate(pairs))
 
     def _values(self, when: When, pairs: pa.Table) -> dict[str, Column]:
         if when.values is None:

@@ -26,6 +26,7 @@ from anabranch.sql.history.joins import is_history_join
 from anabranch.sql.history.landmarks import is_landmark
 from anabranch.sql.history.questions import question_of
 from anabranch.sql.joins.combinations import is_combination
+from anabranch.sql.joins.tables import is_table_join
 from anabranch.sql.merges.merge import is_merge
 from anabranch.sql.reading.hints import refuse_hints
 from anabranch.sql.reading.reduce_by import NONE_REGISTERED, Registered
@@ -122,8 +123,10 @@ def plan_once(
     windowed = select.window is not None or bool(select.pairs) or is_merge(select) or is_combination(select)
     if windowed and not past:
         refuse_windows(select)
-    if windowed or past:
-        return OncePlan(None, standing=plan_standing(select, lookup, reducers), ended=is_merge(select))
+    as_it_was = is_table_join(select)
+    if windowed or past or as_it_was:
+        ended = is_merge(select) or as_it_was
+        return OncePlan(None, standing=plan_standing(select, lookup, reducers), ended=ended)
     try:
         return _plan(select, lambda name: tables(name) or lookup(name), reducers, tables)
     except RecursionError:

@@ -335,6 +335,11 @@ class _Guarded:
     def noted(self, name: str) -> Any:
         return cast(Listing, self._reader).noted(name)
 
+    @property
+    def log(self) -> LogReader:
+        """What a table's states are made of: they stay, in snapshots, whatever an operator needs of the changes."""
+        return cast(LogReader, getattr(self._reader, "log", self._reader))
+
     # What is archived stays, whatever an operator says that it needs of the log.
 
     def only(self, archive: str) -> HistoryLog:

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from anabranch.errors import QueryError
-from anabranch.kernels.values import Column, valid
+from anabranch.kernels.values import Column, one_array, valid
 from anabranch.schema import sql_type
 
 
@@ -62,3 +62,12 @@ def present(columns: list[Column], length: int) -> NDArray[np.bool_]:
         if column.null_count:
             whole &= valid(column)
     return whole
+
+
+def true(column: Column) -> NDArray[np.bool_]:
+    """Where a condition is true: neither false nor NULL."""
+    array = one_array(column)
+    if pa.types.is_null(array.type):
+        return np.zeros(len(array), np.bool_)
+    mask: NDArray[np.bool_] = array.fill_null(False).to_numpy(zero_copy_only=False)
+    return mask

@@ -52,7 +52,7 @@ _NODES: tuple[type[exp.Expr], ...] = (
     exp.Interval, exp.IntervalSpan, exp.Var, exp.DataType, exp.DataTypeParam, exp.Unary, exp.Binary, exp.Between,
     exp.In, exp.Bracket, exp.Slice, exp.Cube, exp.Rollup, exp.GroupingSets, exp.Pivot, exp.PropertyEQ,
     exp.IgnoreNulls, exp.RespectNulls, exp.AtTimeZone, exp.Escape, exp.If, exp.Case, exp.Dot, exp.Collate, exp.Func,
-    exp.ColumnDef, exp.Sort, exp.Cluster, exp.Distribute, exp.SubqueryPredicate,
+    exp.ColumnDef, exp.Sort, exp.Cluster, exp.Distribute, exp.SubqueryPredicate, exp.Version,
 )  # fmt: skip
 """The kinds of tree nodes a query may be made of; everything else is refused by name."""
 
@@ -62,7 +62,7 @@ _NEVER: tuple[type[exp.Expr], ...] = (
 )  # fmt: skip
 """Kinds that would pass as one of `_NODES` by descent."""
 
-_TABLE_PARTS = {"this", "db", "alias", "joins", "laterals", "pivots"}
+_TABLE_PARTS = {"this", "db", "alias", "joins", "laterals", "pivots", "version"}
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SYNTAX = """
 select from where in not and or as on using join values over exists any all some between then else when case end filter

@@ -169,6 +169,13 @@ def stream_name(table: exp.Table) -> str:
 
 def look_up(select: Select, table: exp.Table, lookup: Lookup) -> StreamSchema:
     """The stream's schema; one that does not exist is an error in its place."""
+    if table.args.get("version"):
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            "only a table that one stream is joined with is read as it was",
+            table,
+            hint="write FROM stream s JOIN table t FOR SYSTEM_TIME AS OF s.ts ON …, with the stream's time",
+        )
     try:
         return lookup(stream_name(table))
     except CatalogError as problem:
