@@ -39,7 +39,7 @@ Ask = Callable[[Select], pa.Table]
 
 def of_update(statement: UpdateTable, info: TableInfo, ask: Ask) -> Callable[[State], Changes]:
     """What an UPDATE does, checked as far as that is possible without rows."""
-    columns = _columns(info, statement.select, statement.columns)
+    columns = _columns(info, statement.select, statement.columns, statement.starts)
     chosen = _Chosen(statement.select, info, ask)
 
     def deciding(state: State) -> Changes:
@@ -156,11 +156,16 @@ class _Chosen:
         return state.find(found), list(columns[: len(values)])
 
 
-def _columns(info: TableInfo, select: Select, names: Sequence[str]) -> list[str]:
-    try:
-        return [info.find(name).name for name in names]
-    except DataError as problem:
-        raise select.error(problem.name, problem.message, hint=problem.hint) from None
+def _columns(info: TableInfo, select: Select, names: Sequence[str], starts: Sequence[int] = ()) -> list[str]:
+    """The columns of some names; one that is not there is an error, in its place where that is known."""
+    columns = []
+    for number, name in enumerate(names):
+        try:
+            columns.append(info.find(name).name)
+        except DataError as problem:
+            start = starts[number] if starts else None
+            raise select.error(problem.name, problem.message, hint=problem.hint, start=start) from None
+    return columns
 
 
 def _with(info: TableInfo, rows: pa.Table, columns: Mapping[str, Column]) -> pa.Table:

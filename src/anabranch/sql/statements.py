@@ -88,6 +88,8 @@ class UpdateTable(Statement):
     table: str
     columns: tuple[str, ...]
     select: Select
+    starts: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    """Where the names of the columns stand in the text."""
 
 
 @dataclass(frozen=True)

@@ -90,8 +90,9 @@ def take_update(cursor: Cursor) -> Statement:
     """What follows UPDATE."""
     table, source = _take_target(cursor)
     cursor.expect("SET")
-    columns, values = _take_assignments(cursor, ("WHERE",))
-    return UpdateTable(table, columns, _select(cursor, values, [_made(source[0], "FROM"), *source, *_where(cursor)]))
+    columns, values, starts = _take_assignments(cursor, ("WHERE",))
+    select = _select(cursor, values, [_made(source[0], "FROM"), *source, *_where(cursor)])
+    return UpdateTable(table, columns, select, starts)
 
 
 def take_delete(cursor: Cursor) -> Statement:
@@ -130,22 +131,26 @@ def _take_alias(cursor: Cursor) -> str | None:
     return None
 
 
-def _take_assignments(cursor: Cursor, ends: tuple[str, ...]) -> tuple[tuple[str, ...], list[list[Token]]]:
-    """`column = value, …`, up to a word that ends them."""
+def _take_assignments(
+    cursor: Cursor, ends: tuple[str, ...]
+) -> tuple[tuple[str, ...], list[list[Token]], tuple[int, ...]]:
+    """`column = value, …`, up to a word that ends them: the columns, their values, and where each begins."""
     columns: list[str] = []
+    starts: list[int] = []
     values: list[list[Token]] = []
     while True:
         begin = cursor.index
         columns.append(cursor.name("a column's name"))
         if cursor.words("."):  # the alias may stand before it
             columns[-1] = cursor.name("a column's name")
+        starts.append(cursor.tokens[cursor.index - 1].start)
         if columns[-1].lower() in (name.lower() for name in columns[:-1]):
             cursor.index = begin
             raise cursor.error_here("COLUMN_EXISTS", f'column "{columns[-1]}" is set twice')
         cursor.expect("=")
         values.append(_take_expression(cursor, (",", *ends)))
         if not cursor.words(","):
-            return tuple(columns), values
+            return tuple(columns), values, tuple(starts)
 
 
 def _take_expression(cursor: Cursor, ends: tuple[str, ...]) -> list[Token]:
@@ -232,7 +237,7 @@ def _take_when(cursor: Cursor, expressions: list[list[Token]]) -> When:
     cursor.expect("SET")
     if cursor.words("*"):
         return When(True, condition, "update")
-    columns, values = _take_assignments(cursor, ("WHEN",))
+    columns, values, _ = _take_assignments(cursor, ("WHEN",))
     numbers = tuple(range(len(expressions), len(expressions) + len(values)))
     expressions += values
     return When(True, condition, "update", columns, numbers)
