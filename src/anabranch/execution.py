@@ -31,7 +31,7 @@ from anabranch.schema import as_table
 from anabranch.sql import statements as s
 from anabranch.sql.changing import rows_to_insert
 from anabranch.sql.once import OncePlan, StreamUse
-from anabranch.sql.reading.values import counted
+from anabranch.sql.reading.values import columns_of, counted
 from anabranch.sql.standing.rows import INPUT_VIEW
 from anabranch.sql.tree import Select
 from anabranch.tables.changes import Changes, inserted, upserted
@@ -79,7 +79,7 @@ def insert(db: Database, statement: s.InsertInto) -> Result:
                 f"{counted(len(names), 'column')} for {counted(len(row), 'value')}",
                 hint="the columns are: " + ", ".join(names),
             )
-    columns = {name: [row[i] for row in statement.rows] for i, name in enumerate(names)}
+    columns = dict(zip(names, columns_of(statement.rows), strict=True))
     writer = db.writer(statement.stream)
     rejected = writer.rejected_rows
     writer.append(columns)
@@ -104,7 +104,7 @@ def _insert_into_table(db: Database, statement: s.InsertInto) -> Result:
 def _rows_of(statement: s.InsertInto, info: TableInfo) -> pa.Table:
     """The values of a statement, each column in the type it has by itself or else that of the table."""
     names = info.schema.names if statement.columns is None else [info.find(name).name for name in statement.columns]
-    columns = {str(i): [row[i] for row in statement.rows] for i in range(len(statement.rows[0]))}
+    columns = {str(i): values for i, values in enumerate(columns_of(statement.rows))}
     wanted = [pa.field(str(i), info.schema.field(name).type) for i, name in enumerate(names)]
     return as_table(columns, pa.schema(wanted))
 

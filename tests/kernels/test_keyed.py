@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.kernels import keyed
+from anabranch.kernels.hashing import hashes_of_rows
 from anabranch.kernels.keyed import KeyIndex, differs, first_repeated, last_of_each
 from anabranch.kernels.versions import versions_at
 from tests.sampling import examples
@@ -22,7 +23,7 @@ NUMBERS = st.sampled_from([0.0, -0.0, 1.5, math.nan, 1e300, -1.0])
 
 
 def same(a: Any, b: Any) -> bool:
-    return a == b or (a != a and b != b)
+    return bool(a == b or (a != a and b != b))
 
 
 @examples(60)
@@ -38,8 +39,7 @@ def test_an_index_finds_what_looking_at_every_key_finds(known: list[Any], wanted
 
     with pytest.MonkeyPatch.context() as patched:
         if few:  # all keys have one of two hashes
-            hashes = keyed.hashes_of_rows
-            patched.setattr(keyed, "hashes_of_rows", lambda *given: hashes(*given) % np.uint64(2))
+            patched.setattr(keyed, "hashes_of_rows", lambda *given: hashes_of_rows(*given) % np.uint64(2))
         found = KeyIndex(columns(distinct)).find(columns(wanted))
     naive = [next((i for i, k in enumerate(distinct) if all(map(same, k, key))), -1) for key in wanted]
     assert found.tolist() == naive
@@ -74,8 +74,8 @@ def test_last_of_each_and_first_repeated(values: list[int]) -> None:
 
 @pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.int32(), pa.string()])
 def test_columns_differ_where_their_values_do(kind: pa.DataType) -> None:
-    of_kind = {pa.string(): ["", "a", None], pa.int32(): [0, 1, None]}
-    values = of_kind.get(kind, [0.0, -0.0, math.nan, 1.0, None])
+    of_kind: dict[pa.DataType, list[Any]] = {pa.string(): ["", "a", None], pa.int32(): [0, 1, None]}
+    values: list[Any] = of_kind.get(kind, [0.0, -0.0, math.nan, 1.0, None])
     pairs = list(itertools.product(values, repeat=2))
 
     def said(value: Any) -> str:

@@ -67,7 +67,7 @@ def test_each_row_meets_the_version_of_its_time(seed: int) -> None:
     chance = random.Random(seed)
     changes = some_changes(chance, 40)
     at = chance.randint(-3, 5)  # some rows are before the table's first version
-    rows = []
+    rows: list[dict[str, Any]] = []
     for n in range(40):
         at += chance.choice([0, 0, 1, 4])
         key = chance.choice([None, 0, 1, 2, 3, 2**40])
@@ -97,6 +97,14 @@ def test_a_row_waits_for_the_tables_time_to_pass_its_own() -> None:
     harness.advance("c", 10)
     assert harness.step().num_rows == 0
     assert harness.due() == {"c": 11}
-    harness.push("c", pa.table({"_change": ["insert"], "k": pa.array([1], pa.int32()), "b": ["x"], "p": pa.array([5], pa.int32()), "at": times([10])}))  # fmt: skip
+    small = pa.int32()
+    change = {
+        "_change": ["insert"],
+        "k": pa.array([1], small),
+        "b": ["x"],
+        "p": pa.array([5], small),
+        "at": times([10]),
+    }
+    harness.push("c", pa.table(change))
     harness.advance("c", 11)
     assert harness.step().column("p").to_pylist() == [5]

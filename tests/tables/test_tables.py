@@ -38,7 +38,12 @@ class Naive:
     def some_rows(self) -> list[dict[str, Any]]:
         chance = self.chance
         return [
-            {"a": chance.randint(0, 4), "b": chance.choice("xyz"), "n": chance.choice([None, 1, 2]), "d": chance.random()}
+            {
+                "a": chance.randint(0, 4),
+                "b": chance.choice("xyz"),
+                "n": chance.choice([None, 1, 2]),
+                "d": chance.random(),
+            }
             for _ in range(chance.randint(1, 4))
         ]
 
@@ -50,7 +55,8 @@ class Naive:
             call()
             done = True
         except AnabranchError as problem:
-            assert problem.name in ("KEY_EXISTS", "KEY_TWICE", "MERGE_MATCHES_TWICE"), problem
+            if problem.name not in ("KEY_EXISTS", "KEY_TWICE"):
+                raise
             done = False
         assert done == (after is not None), (kind, after)
         if after is not None:
@@ -137,7 +143,8 @@ def test_any_statements_by_two_writers(seed: int, tmp_path: Path, monkeypatch: p
             second.close()
             second = opened()
     whole = first.table("t")
-    assert whole.equals(second.table("t")) and whole.equals(opened().table("t"))  # in one order, however it came about
+    assert whole.equals(second.table("t"))
+    assert whole.equals(opened().table("t"))
     assert whole.column("a").to_pylist() == sorted(whole.column("a").to_pylist())
     if not seed % 2:
         assert replayed(first) == naive.rows

@@ -37,9 +37,11 @@ UNITS: tuple[str, ...] = (
 
 _WORD = re.compile(r"[\w]*$")
 _QUALIFIED = re.compile(r"(\w+)\.\w*$")
-_WANTS_NAME = re.compile(r"\b(?:FROM|JOIN|INTO|SUBSCRIBE\s+TO|DESCRIBE|QUERY|STREAM|,)\s+\w*$", re.IGNORECASE)
+_WANTS_NAME = re.compile(
+    r"\b(?:FROM|JOIN|INTO|UPDATE|TABLE|USING|SUBSCRIBE\s+TO|DESCRIBE|QUERY|STREAM|,)\s+\w*$", re.IGNORECASE
+)
 _WANTS_UNIT = re.compile(r"\bINTERVAL\s+'?\d+'?\s+\w*$", re.IGNORECASE)
-_SOURCES = re.compile(r"\b(?:FROM|JOIN|INTO)\s+(\w+)(?:\s+(?:AS\s+)?(\w+))?", re.IGNORECASE)
+_SOURCES = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE|USING)\s+(\w+)(?:\s+(?:AS\s+)?(\w+))?", re.IGNORECASE)
 _PLAIN = re.compile(r"[A-Za-z_]\w*")
 _DECLARES = re.compile(r"\bCREATE\s+STREAM\b(?:(?!\bSELECT\b)[^;])*$", re.IGNORECASE)
 _WANTS_SOURCE = re.compile(r"\bFROM\s+\w*$", re.IGNORECASE)
@@ -51,7 +53,7 @@ _OFFERED_UNASKED = ("column", "stream", "query", "unit", "source", "option")
 
 @dataclass(frozen=True)
 class Names:
-    """What the catalog holds: the columns of each stream and query."""
+    """What the catalog holds: the columns of each stream, table and query."""
 
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     queries: frozenset[str] = frozenset()

@@ -102,7 +102,8 @@ def differs(before: Column, after: Column) -> NDArray[np.bool_]:
     if pa.types.is_floating(ours.type):  # to the bit: -0.0 is another value than 0.0
         width = pa.int64() if pa.types.is_float64(ours.type) else pa.int32()
         nan = pc.and_(pc.is_nan(ours), pc.is_nan(theirs)).fill_null(False).to_numpy(zero_copy_only=False)
-        return differs(ours.view(width), theirs.view(width)) & ~nan
+        unlike: NDArray[np.bool_] = differs(ours.view(width), theirs.view(width)) & ~nan
+        return unlike
     unequal = pc.not_equal(ours, theirs).fill_null(True).to_numpy(zero_copy_only=False)
     if ours.null_count and theirs.null_count:
         both = pc.and_(pc.is_null(ours), pc.is_null(theirs)).to_numpy(zero_copy_only=False)

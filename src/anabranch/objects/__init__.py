@@ -11,7 +11,9 @@ from anabranch.sql.reading.objects import Sayings
 
 __all__ = ["OBJECTS", "ObjectKind", "sayings"]
 
-OBJECTS: dict[str, ObjectKind] = {kind.saying.kind: kind for kind in (Streams(), Tables(), Queries(), ArchivesOfStreams())}
+OBJECTS: dict[str, ObjectKind] = {
+    kind.saying.kind: kind for kind in (Streams(), Tables(), Queries(), ArchivesOfStreams())
+}
 """Every kind of object by its name. CREATE, SHOW, DESCRIBE, DROP and the graph of dependences read this table."""
 
 

@@ -322,7 +322,7 @@ class _Merging:
         if again is not None:
             raise DataError(
                 "MERGE_MATCHES_TWICE",
-                f'two rows of the source meet the row {key_text(info, state.take(touched[[again]]), 0)} of table '
+                f"two rows of the source meet the row {key_text(info, state.take(touched[[again]]), 0)} of table "
                 f'"{info.name}"',
                 hint="leave one of them out of the source",
             )
@@ -337,4 +337,3 @@ class _Merging:
         if new:
             check_rows(info, pa.concat_tables(new).combine_chunks())
         return whole
-

@@ -38,7 +38,6 @@ from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select
 from anabranch.sql.windows.aggregate_functions import aggregate_row, is_aggregate
 
-
 Tables = Callable[[str], StreamSchema | None]
 """The columns of a table by its name; None if no table has it."""
 _ROWS_ALONE = {"expressions", "from_", "where"}
@@ -61,7 +60,11 @@ class StreamUse:
     is_table: bool = False
 
     def explain(self) -> dict[str, Any]:
-        said = {"table" if self.is_table else "stream": self.stream, "columns": self.columns or "all", "filter_pushed_to_read": self.filter}
+        said = {
+            "table" if self.is_table else "stream": self.stream,
+            "columns": self.columns or "all",
+            "filter_pushed_to_read": self.filter,
+        }
         return said if self.archive is None else {**said, **self.archive.explain()}
 
 
@@ -180,7 +183,9 @@ def _rows_here(
     if len(tables) != 1 or not plain or known(stream_name(tables[0])) is None:
         return None
     table = tables[0]
-    if table.parent is not tree.args.get("from_") or any(table.args.get(part) for part in ("joins", "laterals", "pivots")):
+    if table.parent is not tree.args.get("from_") or any(
+        table.args.get(part) for part in ("joins", "laterals", "pivots")
+    ):
         return None
     scope = Scope(select, stream_name(table), table.alias or table.name, schemas[stream_name(table).lower()])
     try:

@@ -1,4 +1,4 @@
-"""Changing a table: one statement after the other, whoever makes it, each written as one segment of the log or not at all.
+"""Changing a table: one statement after the other, whoever makes it, each one segment of the log or nothing.
 
 The log's lock is taken for a statement and given back: so several processes change a table in turns, and each sees what
 those before it have done. From time to time the writer leaves a snapshot, and lets go of what nobody needs any more.

@@ -37,7 +37,7 @@ class TableJoin(Operator):
     """Rows of `stream`, called `alias`, with the row of a table, called `table`, whose key `keys` say.
 
     `changes` is the log of the table's changes, after which a row is there if `comes` is true, a condition over its
-    columns. `keys` are (SQL over the stream's columns, column of the table's key), `filter` is over the stream's columns;
+    columns. `keys` are (SQL over the stream's columns, column of the table's key), `filter` is over the former, too;
     `conditions` are the others of ON, `where` those of WHERE, both over columns named `alias.column`, as `columns` are,
     (name, SQL), which may also use `_time`. A row that meets none is answered with NULLs if it is a `left` join.
     """

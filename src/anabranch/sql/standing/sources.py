@@ -163,7 +163,7 @@ def scope_of(select: Select, tree: exp.Select, lookup: Lookup) -> Scope:
 
 
 def stream_name(table: exp.Table) -> str:
-    """The stream a table names; `packets.rejects` are the rejects of packets, `prices.changes` the changes of prices."""
+    """The stream a table names; `cars.rejects` are the rejects of cars, `prices.changes` the changes of prices."""
     return PARTS[table.name.lower()](table.db) if table.db else table.name
 
 
