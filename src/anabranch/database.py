@@ -550,6 +550,7 @@ class Database:
             self._questions.forget()
             self._queries.close()
             self._writers.close()
+            self._tables.close()
             with self._engine_mutex:
                 self._closed = True
                 if self._engine is not None:

@@ -25,10 +25,18 @@ class Tables:
         with self._mutex:
             known = self._writers.get(table.lower())
             if known is None or known.info != info:
+                if known is not None:
+                    known.close()
                 storage = self._catalog.stream_storage(info.changes)
                 known = self._writers[table.lower()] = TableWriter(storage, self._settings, self._clock)
             return known
 
     def let_go(self, table: str) -> None:
         with self._mutex:
-            self._writers.pop(table.lower(), None)
+            known = self._writers.pop(table.lower(), None)
+        if known is not None:
+            known.close()
+
+    def close(self) -> None:
+        for table in list(self._writers):
+            self.let_go(table)

@@ -39,6 +39,13 @@ class ChangesReader(StreamReader):
                 self._states.popitem(last=False)
             return state
 
+    def oldest_state(self) -> int:
+        """How many changes there were at the oldest state that is still known."""
+        first = self.first_row()
+        if first == 0:
+            return 0
+        return next((snapshot.row for snapshot in snapshots_of(self._storage) if snapshot.row >= first), first)
+
     def remember(self, state: State) -> None:
         """A state that is known already."""
         with self._remembering:

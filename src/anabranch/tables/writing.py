@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from anabranch.clock import Clock
 from anabranch.errors import StreamError
 from anabranch.log import retention
-from anabranch.log.lock import BEING_WRITTEN
+from anabranch.log.lock import BEING_WRITTEN, WriterLock
 from anabranch.log.offset import MAX_TIME
 from anabranch.log.storage import Storage
 from anabranch.log.writer import StreamWriter
@@ -46,6 +46,8 @@ class TableWriter:
         self._clock = clock
         self._mutex = threading.Lock()
         self._reader = ChangesReader(storage)
+        self._lock = WriterLock(storage, self._reader.info.name, clock)
+        self._log: StreamWriter | None = None
         self.info: TableInfo = self._reader.table
 
     def state(self) -> State:
@@ -62,6 +64,7 @@ class TableWriter:
             if changes.none:
                 return changes
             version = state.version + 1
+            self._lock.check()
             row = writer.append(changes.rows(state, version))
             self._reader.remember(changes.applied(state, row, version))
             # What was changed is safe from here on. A snapshot that fails (a full disk) is tried again next time.
@@ -71,18 +74,20 @@ class TableWriter:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[StreamWriter]:
-        writer = self._taken()
+        """The writer of the log, for as long as nobody else may have it."""
+        self._take_lock()
         try:
-            yield writer
+            yield self._current()
         finally:
-            writer.close()
+            self._lock.release()
 
-    def _taken(self) -> StreamWriter:
-        """The writer of the log, once those who have it are through."""
+    def _take_lock(self) -> None:
+        """Become the one who changes the table, once those who do are through."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:
             try:
-                return StreamWriter(self._storage, self._settings, self._clock)
+                self._lock.take()
+                return
             except StreamError as problem:
                 if problem.name != BEING_WRITTEN:
                     raise
@@ -94,6 +99,23 @@ class TableWriter:
                         hint="try again when it is through",
                     ) from None
                 time.sleep(_PAUSE_SECONDS)
+
+    def _current(self) -> StreamWriter:
+        """The writer that is kept from statement to statement, or a new one if others wrote since."""
+        log = self._log
+        if log is None or log.next_row != self._reader.end().row or not log.is_as_left():
+            self._let_go()
+            self._log = log = StreamWriter(self._storage, self._settings, self._clock, locked=False)
+        return log
+
+    def _let_go(self) -> None:
+        if self._log is not None:
+            self._log.close(release=False)
+            self._log = None
+
+    def close(self) -> None:
+        with self._mutex:
+            self._let_go()
 
     def claim(self) -> None:
         """Wait until nobody changes the table."""

@@ -22,7 +22,7 @@ from anabranch.kernels.versions import versions_at
 from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, Offset, Offsets, Operator, Task, first_time
 from anabranch.operators.columns import Bound, bind, columns_of, project
 from anabranch.operators.table.keys import as_keys, present, true
-from anabranch.operators.table.states import state_from, with_keys
+from anabranch.operators.table.states import oldest_state, state_from, with_keys
 from anabranch.schema import TIME_TYPE
 
 ROWS_PER_TASK = 200_000
@@ -116,7 +116,10 @@ class TableJoin(Operator):
         """Which rows meet one of the table, and that, or NULLs, for each."""
         times = integers(rows.column(program.time))
         log = inputs.readers[self.changes]
-        begin, until = log.row_at_time(int(times[0]), end), log.row_at_time(int(times[-1]) + 1, end)
+        # Where older changes were let go, the oldest state there is stands for those before; what a query has yet to
+        # answer holds that, so it stays the same.
+        begin = max(log.row_at_time(int(times[0]), end), oldest_state(log))
+        until = max(log.row_at_time(int(times[-1]) + 1, end), begin)
         state = state_from(log, begin, self._key, self.comes)
         changes = with_keys(log.read(begin, until, program.reads_of_changes), self._key).combine_chunks()
         inputs.work.rows_read += changes.num_rows

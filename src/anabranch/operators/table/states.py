@@ -19,6 +19,12 @@ def state_of(reader: LogReader, row: int) -> State:
     return state
 
 
+def oldest_state(reader: LogReader) -> int:
+    """The number of changes at the oldest state there is."""
+    log: Any = getattr(reader, "log", reader)
+    return int(log.oldest_state()) if hasattr(log, "oldest_state") else 0
+
+
 def state_from(reader: LogReader, row: int, key: tuple[str, ...], comes: str) -> State:
     """The same of any log whose rows say by a condition whether what they are about is there from then on.
 
