@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -305,3 +306,18 @@ def test_changes_are_let_go_of_and_a_row_from_before_meets_the_oldest_state_ther
         db.catch_up()
         assert db.get_query("q").table().column("v").to_pylist()[-1] == 58
         assert db.check().fine
+
+
+def test_writers_that_start_at_once_take_turns(tmp_path: Path) -> None:
+    with SparklessDatabase(tmp_path / "db") as first, SparklessDatabase(tmp_path / "db") as second:
+        first.sql("CREATE TABLE c (k INT PRIMARY KEY, n INT)")
+        first.append("c", [{"k": 1, "n": 0}])
+
+        def counts(db: SparklessDatabase) -> None:
+            for _ in range(10):
+                db.sql("UPDATE c SET n = n + 1")
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(counts, [first, second, first, second]))
+        assert first.table("c").to_pylist() == second.table("c").to_pylist() == [{"k": 1, "n": 40}]
+        assert first.table_writer("c").state().version == 41

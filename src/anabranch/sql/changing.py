@@ -29,6 +29,7 @@ from anabranch.sql.standing.columns import Scope, conjuncts, sql_of
 from anabranch.sql.standing.rows import check_condition
 from anabranch.sql.statements import DeleteFrom, MergeInto, UpdateTable, When
 from anabranch.sql.tree import Select
+from anabranch.sql.windows.aggregate_functions import aggregate_name
 from anabranch.tables.changes import Changes, check_rows, deleted, inserted, key_text, united, updated
 from anabranch.tables.declaration import TableInfo
 from anabranch.tables.state import Mask, State
@@ -87,6 +88,18 @@ def keys_of(info: TableInfo, data: object) -> pa.Table:
     return StreamSchema(schema, info.key[0]).conform(given.select(schema.names)).combine_chunks()
 
 
+def refuse_aggregates(select: Select, tree: exp.Expr) -> None:
+    """Values are those of one row; what is in a subquery is its own."""
+    for node in tree.walk(prune=lambda inner: isinstance(inner, exp.Query) and inner is not tree):
+        if not isinstance(node, exp.Query) and (name := aggregate_name(node)):
+            raise select.error(
+                "AGGREGATE_MISPLACED",
+                f"{name}() is about many rows, and stands where a value of one row does",
+                node,
+                hint="compute it in a subquery: (SELECT …)",
+            )
+
+
 # -- rows that a WHERE chooses ---------------------------------------------------------------------
 
 
@@ -97,6 +110,7 @@ class _Chosen:
         check_tree(select, standing=False)
         tree = select.tree
         assert isinstance(tree, exp.Select)
+        refuse_aggregates(select, tree)
         table = tree.args["from_"].this
         self._select, self._info, self._ask = select, info, ask
         self._scope = Scope(
@@ -180,6 +194,7 @@ def _with(info: TableInfo, rows: pa.Table, columns: Mapping[str, Column]) -> pa.
 def of_merge(statement: MergeInto, info: TableInfo, ask: Ask) -> Callable[[State], Changes]:
     """What a MERGE INTO does; its source is read when the table is."""
     check_tree(statement.expressions, standing=False)
+    refuse_aggregates(statement.expressions, statement.expressions.tree)
     for when in statement.whens:
         _columns(info, statement.expressions, when.columns or ())
     return lambda state: _Merging(statement, info, ask(statement.using)).changes(state)

@@ -54,7 +54,7 @@ class TableInfo:
                 raise DataError("COLUMN_EXISTS", f'column "{column}" is declared twice')
             if column.lower() in RESERVED:
                 raise DataError(
-                    "COLUMNRESERVED",
+                    "COLUMN_RESERVED",
                     f'column "{column}" is kept for the changes of the table',
                     hint="give it another name",
                 )

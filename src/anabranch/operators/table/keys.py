@@ -69,5 +69,6 @@ def true(column: Column) -> NDArray[np.bool_]:
     array = one_array(column)
     if pa.types.is_null(array.type):
         return np.zeros(len(array), np.bool_)
-    mask: NDArray[np.bool_] = array.fill_null(False).to_numpy(zero_copy_only=False)
+    whole = array.fill_null(False) if array.null_count else array
+    mask: NDArray[np.bool_] = whole.to_numpy(zero_copy_only=False)
     return mask

@@ -118,9 +118,7 @@ def _scope(select: Select, stream: exp.Table, table: exp.Table, lookup: Lookup) 
     plain.set("version", None)
 
     def rows_of(name: str) -> StreamSchema:
-        """The columns of the stream, or those of the table, by the log of its changes."""
-        if name != stream_name(plain) or name == stream_name(stream):
-            return lookup(name)
+        """The columns of the table, by the log of its changes."""
         try:
             changes = lookup(changes_name(name))
         except CatalogError:
@@ -134,7 +132,8 @@ def _scope(select: Select, stream: exp.Table, table: exp.Table, lookup: Lookup) 
         columns = [field for field in changes.arrow if field.name not in RESERVED]
         return StreamSchema(pa.schema(columns), changes.key[0], changes.key)
 
-    ours, theirs = sources_of(select, [stream, plain], rows_of)
+    lookups = iter((lookup, rows_of))
+    ours, theirs = sources_of(select, [stream, plain], lambda name: next(lookups)(name))
     return JoinScope.of(select, (ours, JoinSource(theirs.alias, changes_name(theirs.stream), theirs.schema)))
 
 
