@@ -13,6 +13,7 @@ from anabranch.connectors import CONNECTORS, sources
 from anabranch.functions import function_names
 from anabranch.log.stream import APPENDED
 from anabranch.sql.checking.safety import WITHIN
+from anabranch.sql.reading.names import quoted
 from anabranch.sql.standing.columns import WINDOW_COLUMNS
 from anabranch.sql.statements import STATEMENTS
 
@@ -42,7 +43,6 @@ _WANTS_NAME = re.compile(
 )
 _WANTS_UNIT = re.compile(r"\bINTERVAL\s+'?\d+'?\s+\w*$", re.IGNORECASE)
 _SOURCES = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE|USING)\s+(\w+)(?:\s+(?:AS\s+)?(\w+))?", re.IGNORECASE)
-_PLAIN = re.compile(r"[A-Za-z_]\w*")
 _DECLARES = re.compile(r"\bCREATE\s+STREAM\b(?:(?!\bSELECT\b)[^;])*$", re.IGNORECASE)
 _WANTS_SOURCE = re.compile(r"\bFROM\s+\w*$", re.IGNORECASE)
 _SOURCE = re.compile(r"\bFROM\s+(\w+)", re.IGNORECASE)
@@ -115,11 +115,6 @@ def _functions() -> list[str]:
 def _last_clause(before: str) -> str:
     """The text since the last FROM: a comma before FROM separates columns, after it streams."""
     return re.split(r"\bFROM\b", before, flags=re.IGNORECASE)[-1] if re.search(r"\bFROM\b", before, re.I) else before
-
-
-def quoted(name: str) -> str:
-    """A name as it must be written in SQL."""
-    return name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
 
 def _inside_quotes(before: str) -> bool:

@@ -51,6 +51,7 @@ def compile_beside() -> subprocess.Popen[bytes]:
 def compile_all() -> None:
     """Run a little of everything."""
     _standing_queries()
+    _tables()
     _windows()
     _range_index()
     _questions()
@@ -75,6 +76,16 @@ def _standing_queries() -> None:
         db.catch_up()
         for query in queries:
             query.stats()
+
+
+def _tables() -> None:
+    with (
+        tempfile.TemporaryDirectory(prefix="anabranch-") as folder,
+        SparklessDatabase(Path(folder, "db")) as db,
+    ):
+        db.sql("CREATE TABLE t (k INT, t STRING, PRIMARY KEY (k, t))")
+        for _ in range(2):
+            db.upsert("t", [{"k": 1, "t": "a"}])
 
 
 def _windows() -> None:

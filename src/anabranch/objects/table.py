@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 
 from anabranch.catalog import STREAM, TABLE, ObjectName
+from anabranch.errors import AnabranchError
 from anabranch.objects.base import ObjectKind
 from anabranch.objects.page import Page
 from anabranch.result import Result
@@ -15,6 +16,7 @@ from anabranch.schema import TIME_TYPE, sql_type
 from anabranch.sql.changing import of_delete, of_merge, of_update
 from anabranch.sql.reading import objects as said
 from anabranch.sql.reading.intervals import format_us
+from anabranch.sql.reading.names import quoted
 from anabranch.sql.reading.values import counted
 from anabranch.sql.statements import CreateTable, DeleteFrom, MergeInto, ShowCreate, UpdateTable
 from anabranch.tables.changes import Changes
@@ -31,6 +33,7 @@ _SHOWN = pa.schema(
         ("version", pa.int64()),
         ("bytes", pa.int64()),
         ("changed", TIME_TYPE),
+        ("note", pa.string()),
     ]
 )
 
@@ -88,12 +91,6 @@ def declaring(info: TableInfo) -> str:
     return f"CREATE TABLE {quoted(info.name)} ({', '.join(columns)}, PRIMARY KEY ({key})){retain}"
 
 
-def quoted(name: str) -> str:
-    """A name as statements say it."""
-    plain = name.replace("_", "a").isalnum() and name.isascii() and not name[0].isdigit()
-    return name if plain else "`" + name.replace("`", "``") + "`"
-
-
 class Tables(ObjectKind):
     """CREATE TABLE, and what there is to it."""
 
@@ -147,12 +144,11 @@ def _note(info: TableInfo, name: str) -> str:
 
 def _shown(db: Database, info: TableInfo) -> dict[str, object]:
     reader = db.reader(info.changes)
-    state = db.table_writer(info.name).state()
-    return {
-        "table": info.name,
-        "key": ", ".join(info.key),
-        "rows": len(state),
-        "version": state.version,
-        "bytes": reader.size(),
-        "changed": reader.end().time if state.row else None,
-    }
+    known = {"table": info.name, "key": ", ".join(info.key), "bytes": reader.size()}
+    try:
+        state = db.table_writer(info.name).state()
+    except AnabranchError as problem:  # one that is damaged hides no other
+        return {**known, "note": problem.message}
+    changed = reader.end().time if state.row else None
+    kept = "" if info.retain_us is None else f"changes kept {format_us(info.retain_us)}"
+    return {**known, "rows": len(state), "version": state.version, "changed": changed, "note": kept.lower()}

@@ -53,6 +53,7 @@ def write_snapshot(changes: Storage, state: State) -> Snapshot:
     storage = changes.child(PLACE)
     if not storage.exists():
         storage.make()
+    storage.sweep()
     rows = state.table
 
     def write(sink: Any) -> None:

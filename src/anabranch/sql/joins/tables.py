@@ -23,7 +23,7 @@ from anabranch.sql.reading.hints import refuse_hints
 from anabranch.sql.reading.reduce_by import Registered
 from anabranch.sql.standing.columns import conjuncts, joined, sql_of
 from anabranch.sql.standing.rows import check_condition
-from anabranch.sql.standing.sources import IN_WINDOWS, Lookup, plain_select, refuse_clauses, stream_name
+from anabranch.sql.standing.sources import IN_WINDOWS, Lookup, plain_select, refuse_clauses
 from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select
 from anabranch.sql.windows.aggregate_functions import is_aggregate

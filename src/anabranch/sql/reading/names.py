@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 from anabranch.log.stream import PARTS
 from anabranch.sql.reading.cursor import Cursor, word
+
+_PLAIN = re.compile(r"[A-Za-z_]\w*")
+
+
+def quoted(name: str) -> str:
+    """A name as it must be written in SQL.
+
+    >>> quoted("cars"), quoted("my cars")
+    ('cars', '`my cars`')
+    """
+    return name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
 
 def take_name(cursor: Cursor, what: str) -> str:
