@@ -18,7 +18,8 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparklessDatabase]:
         opened.sql("""CREATE TABLE t (k INT PRIMARY KEY, v DOUBLE NOT NULL, note STRING);
                       CREATE TABLE u (k BIGINT PRIMARY KEY, v DOUBLE, note STRING);
                       CREATE STREAM s (k INT, v DOUBLE, ts TIMESTAMP) TIMESTAMP BY ts;
-                      INSERT INTO t VALUES (1, 1.5, 'a'), (2, 2.5, NULL); INSERT INTO u VALUES (1, 0, NULL), (9, 0, NULL)""")
+                      INSERT INTO t VALUES (1, 1.5, 'a'), (2, 2.5, NULL);
+                      INSERT INTO u VALUES (1, 0, NULL), (9, 0, NULL)""")
         yield opened
 
 

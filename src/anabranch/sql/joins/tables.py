@@ -133,7 +133,12 @@ def _scope(select: Select, stream: exp.Table, table: exp.Table, lookup: Lookup) 
         return StreamSchema(pa.schema(columns), changes.key[0], changes.key)
 
     lookups = iter((lookup, rows_of))
-    ours, theirs = sources_of(select, [stream, plain], lambda name: next(lookups)(name))
+
+    def in_turn(name: str) -> StreamSchema:
+        """A stream and a table of one name are two things."""
+        return next(lookups)(name)
+
+    ours, theirs = sources_of(select, [stream, plain], in_turn)
     return JoinScope.of(select, (ours, JoinSource(theirs.alias, changes_name(theirs.stream), theirs.schema)))
 
 
