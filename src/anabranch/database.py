@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,6 +20,7 @@ from anabranch.archive.summaries.eager import eager_select
 from anabranch.catalog import ARCHIVE, QUERY, STREAM, Catalog, ObjectName
 from anabranch.catalog.hosted import MEMBERS
 from anabranch.catalog.planning import plan_query
+from anabranch.catalog.tables import Tables
 from anabranch.catalog.writers import Writers
 from anabranch.clock import Clock, SystemClock
 from anabranch.connectors import connector_of
@@ -30,7 +31,7 @@ from anabranch.errors import CatalogError, DataError, QueryError, StreamError
 from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.offset import End
 from anabranch.log.slices import slices_of
-from anabranch.log.stream import HOST, INFO, StreamInfo, rejects_storage
+from anabranch.log.stream import HOST, INFO, StreamInfo, changes_name, rejects_storage
 from anabranch.objects import OBJECTS, dependences, sayings
 from anabranch.operators.base import Operator
 from anabranch.queries import Query
@@ -47,9 +48,15 @@ from anabranch.queries.timekeeper import Timekeeper
 from anabranch.result import Result
 from anabranch.schema import TIME_TYPE
 from anabranch.settings import Settings
+from anabranch.sql.changing import conformed, keys_of
 from anabranch.sql.reading.parser import parse
 from anabranch.sql.single import single_select
+from anabranch.sql.statements import SelectOnce
 from anabranch.sql.tree import Select
+from anabranch.tables.changes import Changes, found_and_deleted, inserted, upserted
+from anabranch.tables.declaration import TableInfo
+from anabranch.tables.state import State
+from anabranch.tables.writing import TableWriter
 
 if TYPE_CHECKING:
     from anabranch.connectors.base import Reader
@@ -87,6 +94,7 @@ class Database:
         self._closed = False
         self._ingests: list[Ingest] = []
         self._writers = Writers(self.catalog, self.settings, self._clock)
+        self._tables = Tables(self.catalog, self.settings, self._clock)
         self._questions = Questions(
             self.catalog, self.settings, self.engine, claims_time=isinstance(self._clock, SystemClock)
         )
@@ -152,8 +160,51 @@ class Database:
 
         `data`: a pyarrow Table, a pandas or polars DataFrame, a dict of columns, a list of dicts.
         With `producer` and a growing `batch` number, a batch appended before is passed over.
+        To a table rows are added; a key that is there already is an error (see `upsert`).
         """
+        if producer is None and self.catalog.has_table(stream):
+            self._change(stream, inserted, data)
+            return self.reader(changes_name(stream)).end().row
         return self.writer(stream).append(data, producer=producer, batch=batch)
+
+    # -- tables --------------------------------------------------------------------------------
+
+    def table(self, name: str) -> pa.Table:
+        """The rows of a table as they are now, in the order of their keys."""
+        self._check()
+        return self.table_writer(name).state().table
+
+    def upsert(self, table: str, data: Any) -> int:
+        """Add rows to a table, in the place of those that have their keys; on disk when it returns.
+
+        Gives how many there were. `data`: as for `append`; columns that it does not have are NULL.
+        """
+        return sum(self._change(table, upserted, data).counts)
+
+    def delete(self, table: str, keys: Any) -> int:
+        """Remove the rows of a table that have these keys; gives how many there were.
+
+        `keys`: rows with the columns of the key, as for `append`.
+        """
+        writer = self.table_writer(table)
+        rows = keys_of(writer.info, keys)
+        return writer.change(lambda state: found_and_deleted(writer.info, state, rows)).counts[2]
+
+    def table_writer(self, table: str) -> TableWriter:
+        """What changes a table in this process."""
+        self._check()
+        return self._tables.of(table)
+
+    def forget_table(self, table: str) -> None:
+        """Of a table that is gone nothing is remembered."""
+        self._tables.let_go(table)
+
+    def _change(self, table: str, how: Callable[[TableInfo, State, pa.Table], Changes], data: Any) -> Changes:
+        writer = self.table_writer(table)
+        rows = conformed(writer.info, data)
+        return writer.change(lambda state: how(writer.info, state, rows))
+
+    # -- more of streams -------------------------------------------------------------------------
 
     def writer(self, stream: str) -> StreamWriter:
         """The one writer of a stream in this process, taken on first use and kept until `close`."""
@@ -308,6 +359,10 @@ class Database:
         for statement in parse(text, sayings()):
             result = _run.execute(self, statement)
         return result
+
+    def ask_once(self, select: Select) -> pa.Table:
+        """The answer of a parsed SELECT that is asked once."""
+        return _run.select_once(self, SelectOnce(select)).table()
 
     def query(self, select: str, name: str | None = None) -> Query:
         """A standing query for a SELECT: starts with what the streams hold, and goes on live.
@@ -495,6 +550,7 @@ class Database:
             self._questions.forget()
             self._queries.close()
             self._writers.close()
+            self._tables.close()
             with self._engine_mutex:
                 self._closed = True
                 if self._engine is not None:

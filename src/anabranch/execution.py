@@ -14,22 +14,29 @@ from sqlglot import exp
 from anabranch.archive.reader import HistoryReader
 from anabranch.catalog import STREAM, ObjectName
 from anabranch.catalog.planning import plan_query, plan_question
-from anabranch.errors import AnabranchError, DataError
-from anabranch.log.stream import rejects_name
+from anabranch.errors import AnabranchError, CatalogError, DataError
+from anabranch.log.stream import changes_name, rejects_name
 from anabranch.objects import OBJECTS
 from anabranch.objects.base import Doing
 from anabranch.objects.page import Page
+from anabranch.objects.table import told
 from anabranch.operators.archive.scan import ArchiveScan
 from anabranch.operators.base import Inputs, Operator
 from anabranch.operators.select import SelectRows
+from anabranch.operators.table.scan import TableScan
 from anabranch.queries.archived_files import archived_files
 from anabranch.queries.asking import ask, told_before
 from anabranch.result import Result
+from anabranch.schema import as_table
 from anabranch.sql import statements as s
+from anabranch.sql.changing import rows_to_insert
 from anabranch.sql.once import OncePlan, StreamUse
-from anabranch.sql.reading.values import counted
+from anabranch.sql.reading.values import columns_of, counted
 from anabranch.sql.standing.rows import INPUT_VIEW
 from anabranch.sql.tree import Select
+from anabranch.tables.changes import Changes, inserted, upserted
+from anabranch.tables.declaration import TableInfo
+from anabranch.tables.state import State
 
 if TYPE_CHECKING:
     from anabranch.database import Database
@@ -45,6 +52,21 @@ def execute(db: Database, statement: s.Statement) -> Result:
 
 
 def insert(db: Database, statement: s.InsertInto) -> Result:
+    if db.catalog.has_table(statement.stream):
+        return _insert_into_table(db, statement)
+    if statement.upsert:
+        raise CatalogError(
+            "STREAM_IS_NO_TABLE",
+            f'"{db.catalog.stream(statement.stream).name}" is a stream: its rows have no key, and stay as they are',
+            hint="write INSERT INTO",
+        )
+    if statement.select is not None:
+        raise statement.select.error(
+            "NOT_IN_THE_LANGUAGE",
+            "INSERT INTO a stream takes VALUES",
+            start=statement.select.start,
+            hint="write CREATE STREAM … AS SELECT …, which also keeps up",
+        )
     schema = db.catalog.schema(statement.stream)
     given = [n for n in schema.names if not (schema.stamped_on_arrival and n == schema.time)]
     names = list(statement.columns) if statement.columns is not None else given
@@ -57,7 +79,7 @@ def insert(db: Database, statement: s.InsertInto) -> Result:
                 f"{counted(len(names), 'column')} for {counted(len(row), 'value')}",
                 hint="the columns are: " + ", ".join(names),
             )
-    columns = {name: [row[i] for row in statement.rows] for i, name in enumerate(names)}
+    columns = dict(zip(names, columns_of(statement.rows), strict=True))
     writer = db.writer(statement.stream)
     rejected = writer.rejected_rows
     writer.append(columns)
@@ -68,12 +90,36 @@ def insert(db: Database, statement: s.InsertInto) -> Result:
     return Result(message=message)
 
 
+def _insert_into_table(db: Database, statement: s.InsertInto) -> Result:
+    table = db.table_writer(statement.stream)
+    how = upserted if statement.upsert else inserted
+
+    def deciding(state: State) -> Changes:
+        rows = _rows_of(statement, table.info) if statement.select is None else db.ask_once(statement.select)
+        return how(table.info, state, rows_to_insert(table.info, statement.columns, rows))
+
+    return told(table.change(deciding), "inserted")
+
+
+def _rows_of(statement: s.InsertInto, info: TableInfo) -> pa.Table:
+    """The values of a statement, each column in the type it has by itself or else that of the table."""
+    names = info.schema.names if statement.columns is None else [info.find(name).name for name in statement.columns]
+    columns = {str(i): values for i, values in enumerate(columns_of(statement.rows))}
+    wanted = [pa.field(str(i), info.schema.field(name).type) for i, name in enumerate(names)]
+    return as_table(columns, pa.schema(wanted))
+
+
 def select_once(db: Database, statement: s.SelectOnce) -> Result:
     plan, seconds = _planned(db, statement.select), db.settings["statement_timeout_seconds"]
     if plan.question is not None:
         run = functools.partial(db.run_here_or_in_spark, seconds=seconds)
         answer = ask(plan.question, db.catalog, db.history, run)
         return Result(answer.table, notices=answer.notices)
+    if plan.here is not None:
+        rows = plan.here
+        schema = db.catalog.table(rows.table)
+        scan = TableScan(schema.changes, rows.columns, schema.key[0], rows.filter)
+        return Result(db.run_here_or_in_spark(scan))
     return Result(db.engine().ask(lambda: _by_spark(db, plan), seconds))
 
 
@@ -88,7 +134,7 @@ def _by_spark(db: Database, plan: OncePlan) -> pa.Table:
     assert plan.guarded is not None
     files = archived_files(plan, db.history)
     views = {use.view: db.source_options(_read(use)) for use in plan.streams}
-    reads = _size(db, [use.stream for use in plan.streams])
+    reads = _size(db, [changes_name(use.stream) if use.is_table else use.stream for use in plan.streams])
     if files:
         try:
             return engine.collect(engine.sql_once(plan.guarded, views, files), reads)
@@ -142,6 +188,8 @@ def _read(use: StreamUse) -> Operator:
         return ArchiveScan(
             use.stream, columns, use.schema.time, use.filter, past.since, past.until, past.reducer, past.name
         )
+    if use.is_table:
+        return TableScan(changes_name(use.stream), columns, use.schema.time, use.filter)
     return SelectRows(use.stream, columns, use.schema.time, use.filter)
 
 

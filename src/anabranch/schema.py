@@ -97,6 +97,8 @@ class StreamSchema:
 
     arrow: pa.Schema
     time: str
+    key: tuple[str, ...] = ()
+    """Of the changes of a table: the columns that say which row changes."""
 
     @staticmethod
     def of(columns: Mapping[str, str] | Iterable[tuple[str, str]], time: str | None = None) -> StreamSchema:
@@ -148,19 +150,19 @@ class StreamSchema:
         fields = [pa.field(name, arrow_type(sql)) for name, sql in data["columns"]]
         return StreamSchema(pa.schema(fields), data["time"])
 
-    def conform(self, data: Any, *, now_us: int | None = None) -> pa.Table:
+    def conform(self, data: Any, *, now_us: int | None = None, of: str = "the stream") -> pa.Table:
         """`data` (Arrow, pandas, polars, a list of dicts, a dict of columns) as rows of this stream.
 
         Columns are matched by name, missing ones are null, unknown ones are an error, and a type
         is changed only where no value is lost. `now_us` stamps the rows of a stream without a time
-        of its own.
+        of its own. `of`: whose rows they are, as errors say it.
         """
         table = as_table(data, self.arrow)
         unknown = [n for n in table.column_names if n not in self.names]
         if unknown:
             raise DataError(
                 "COLUMN_NOT_FOUND",
-                f'column "{unknown[0]}" is not in the stream',
+                f'column "{unknown[0]}" is not in {of}',
                 hint=did_you_mean(unknown[0], self.names),
             )
         if len(set(table.column_names)) != table.num_columns:

@@ -8,8 +8,9 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from anabranch.cli.completion import KEYWORDS, Names, SqlCompleter, candidates, quoted
+from anabranch.cli.completion import KEYWORDS, Names, SqlCompleter, candidates
 from anabranch.functions import function_names
+from anabranch.sql.reading.names import quoted
 from anabranch.sql.statements import STATEMENTS, Syntax
 
 NAMES = Names(

@@ -53,7 +53,7 @@ def test_a_new_kind_is_a_row_and_a_file(db: SparklessDatabase, monkeypatch: pyte
         assert refused(db, "DROP STREAM cars") == (
             'STREAM_IS_USED stream "cars" is read by note "Fast". Hint: DROP NOTE Fast first'
         )
-        assert "write DROP STREAM, DROP QUERY, DROP ARCHIVE or DROP NOTE" in refused(db, "DROP TABLE t")
+        assert "write DROP STREAM, DROP TABLE, DROP QUERY, DROP ARCHIVE or DROP NOTE" in refused(db, "DROP PIPE t")
         assert db.sql("DROP NOTE fast").message == 'note "Fast" dropped'
         assert db.sql("DROP NOTE IF EXISTS fast").message == 'note "fast" does not exist'
         assert "NOTE_NOT_FOUND" in refused(db, "DESCRIBE NOTE fast")

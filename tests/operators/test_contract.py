@@ -33,6 +33,7 @@ from anabranch.operators.join.operator import WindowJoin
 from anabranch.operators.merge.operator import Merge
 from anabranch.operators.merge.range_operator import RangeMerge
 from anabranch.operators.select import SelectRows
+from anabranch.operators.table.join import TableJoin
 from anabranch.operators.windows.aggregate import WindowAggregate
 from anabranch.operators.windows.changes import WindowChanges
 from anabranch.operators.windows.rows import WindowRows
@@ -149,6 +150,14 @@ def merge_of_three(**more: Any) -> Merge:
     )  # fmt: skip
 
 
+def table_join(key: str, comes: str, more: tuple[str, ...] = (), **said: Any) -> TableJoin:
+    """A stream joined with itself as the changes of a table: a row is there or not from one of its rows on."""
+    columns = (("k", "`A.k`"), ("w", "`A.v` + `T.v`"), ("d", "`T.d`"), ("_time", "_time"))
+    given: dict[str, Any] = {"join": "inner", "conditions": (), "where": None, **said}
+    keys = tuple((name, name) for name in (key, *more))
+    return TableJoin("in", "A", "in", "T", keys, comes, columns=columns, time="_time", **given)
+
+
 def seen_before(*on: str, period: int = 60, portions: int = 2, within: int = 20, **more: Any) -> HistoryJoin:
     """A stream joined with portions of its own past."""
     given: dict[str, Any] = {
@@ -175,7 +184,7 @@ def since(begin: int, until: int, every: int, *keys: str, **more: Any) -> Landma
 
 KEPT = ("by_key", ("k", 0.5))
 SAME = "`A.v` = `B.v`"
-ONE_ANSWER = {"archive_aggregate", "archive_write", "together"}
+ONE_ANSWER = {"archive_aggregate", "archive_write", "table_scan", "together"}
 """Operators that answer with what tasks did and not with rows in time; others are about them (test_together)."""
 EXAMPLES: dict[str, dict[str, Operator]] = {
     "history_join": {
@@ -237,6 +246,12 @@ EXAMPLES: dict[str, dict[str, Operator]] = {
         "computed": SelectRows("in", (("w", "v * 2 + 1"), ("x", "d / v"), ("at", "ts")), "at", filter="ok AND v > 1"),
         "constant": SelectRows("in", (("one", "1"), ("ts", "ts")), "ts"),
         "nothing": SelectRows("in", (("ts", "ts"),), "ts", filter="false"),
+    },
+    "table_join": {
+        "inner": table_join("k", "ok"),
+        "left": table_join("v", "d > 0", join="left"),
+        "two_keys": table_join("k", "d > 0 OR v > 0", more=("ok",), conditions=("`A.v` <= `T.v`",), where="`A.d` < 9"),
+        "left_with_conditions": table_join("k", "ok", join="left", conditions=("`A.v` > `T.v`",), filter="v > -3"),
     },
     "window_aggregate": {
         "tumbling": windows("time", 10, 10),

@@ -88,6 +88,11 @@ class HistoryReader(Followed):
         return self._children[archive]
 
     @property
+    def log(self) -> StreamReader | AnswersReader:
+        """What reads the rows that are in no archive."""
+        return self._log
+
+    @property
     def archives(self) -> list[ArchiveReader]:
         return self._archives
 

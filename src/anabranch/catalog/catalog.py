@@ -40,7 +40,10 @@ from anabranch.log.stream import (
     ANSWERS,
     HOST,
     INFO,
+    TABLE,
     StreamInfo,
+    changes_name,
+    changes_owner,
     has_rows,
     rejects_info,
     rejects_owner,
@@ -48,6 +51,8 @@ from anabranch.log.stream import (
 )
 from anabranch.operators.opening import end_of, open_stream
 from anabranch.schema import StreamSchema, arrow_type
+from anabranch.tables.declaration import TableInfo
+from anabranch.tables.writing import hold_all
 
 if TYPE_CHECKING:
     from anabranch.connectors.base import Reader
@@ -142,10 +147,17 @@ class Catalog:
             if not storage.exists(INFO):
                 info.create(storage)
             return info
+        if self.has_table(name):
+            raise CatalogError(
+                "TABLE_CHANGES",
+                f'"{name}" is a table, whose rows change, and no stream',
+                hint=f"read its changes from {changes_name(name)}, join a stream with it by "
+                "JOIN … FOR SYSTEM_TIME AS OF, or ask once with SELECT",
+            )
         raise CatalogError(
             "STREAM_NOT_FOUND",
             f'stream "{name}" does not exist',
-            hint=did_you_mean(name, self.stream_names(), "SHOW STREAMS lists them"),
+            hint=did_you_mean(name, [*self.stream_names(), *self.table_names()], "SHOW STREAMS lists them"),
         )
 
     def stream_names(self) -> list[str]:
@@ -157,7 +169,8 @@ class Catalog:
         return [member.entry.name.lower() for member in self.hosted.all()]
 
     def schema(self, name: str) -> StreamSchema:
-        return self.stream(name).schema
+        info = self.stream(name)
+        return replace(info.schema, key=TableInfo.of(info).key) if info.origin == TABLE else info.schema
 
     def streams(self) -> list[StreamInfo]:
         """Those whose declaration can be read."""
@@ -211,8 +224,53 @@ class Catalog:
             if self.hosted.member_of(host, info.name, info.id) is None:
                 append()
 
+    # -- tables ------------------------------------------------------------------------------
+
+    def has_table(self, name: str) -> bool:
+        """Whether there is a table of a name: the stream of its changes is there."""
+        data = self.stream_storage(changes_name(name)).read_json(INFO)
+        return isinstance(data, dict) and data.get("origin") == TABLE
+
+    def table(self, name: str) -> TableInfo:
+        if not self.has_table(name):
+            raise CatalogError(
+                "TABLE_NOT_FOUND",
+                f'table "{name}" does not exist',
+                hint=did_you_mean(name, self.table_names(), "SHOW TABLES lists them"),
+            )
+        return TableInfo.of(self.stream(changes_name(name)))
+
+    def table_names(self) -> list[str]:
+        """What the tables are called, in small letters."""
+        owners = (changes_owner(decoded_name(place)) for place in self.root.child("streams").directories())
+        return [owner for owner in owners if owner is not None and self.has_table(owner)]
+
+    def tables(self) -> list[TableInfo]:
+        return [self.table(name) for name in sorted(self.table_names())]
+
+    def create_table(self, info: TableInfo) -> None:
+        if changes_owner(info.name) is not None:
+            raise CatalogError("NAME_NOT_ALLOWED", f'"{info.name}" would be the name of the changes of another table')
+        _check_stream(info.stream())
+        with self.lock():
+            self._refuse_if_taken(info.name)
+            self._refuse_if_taken(info.changes)
+            storage = self.stream_storage(info.changes)
+            storage.delete_all()
+            storage.make()
+            hold_all(storage)
+            info.stream().create(storage)
+
+    def table_schema(self, name: str) -> StreamSchema | None:
+        """The columns of a table, as a SELECT that is asked once reads them; None if there is no such table."""
+        if not self.has_table(name):
+            return None
+        info = self.table(name)
+        return StreamSchema(info.schema, info.key[0])
+
     def _refuse_if_taken(self, name: str) -> None:
-        if self._has_stream(name) and not self._was_a_member(self.stream_storage(name), name):
+        taken = self.has_table(name)
+        if taken or (self._has_stream(name) and not self._was_a_member(self.stream_storage(name), name)):
             raise CatalogError(
                 "NAME_EXISTS",
                 f'"{name}" exists already',

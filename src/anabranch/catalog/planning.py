@@ -20,7 +20,7 @@ def plan_query(select: Select, catalog: Catalog) -> StandingPlan:
 
 def plan_question(select: Select, catalog: Catalog) -> OncePlan:
     """The plan of a SELECT that is asked once."""
-    plan = plan_once(select, catalog.schema, catalog.reducers())
+    plan = plan_once(select, catalog.schema, catalog.reducers(), catalog.table_schema)
     return plan if plan.standing is None else replace(plan, standing=_settled(plan.standing, catalog, once=True))
 
 

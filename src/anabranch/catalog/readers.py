@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from anabranch.log.storage import Storage, encoded_name
 
-STREAM, QUERY, ARCHIVE = "stream", "query", "archive"
+STREAM, QUERY, ARCHIVE, TABLE = "stream", "query", "archive", "table"
 _PLACE = "readers"
 
 

@@ -24,14 +24,16 @@ if TYPE_CHECKING:
 def run(args: argparse.Namespace) -> int:
     """The command."""
     with open_existing(args.db) as db:
-        schema = db.catalog.schema(args.stream)
-        rejects = _rejects(db, args.stream)
+        of_table = db.catalog.table_schema(args.stream)
+        schema = of_table or db.catalog.schema(args.stream)
+        rejects = 0 if of_table else _rejects(db, args.stream)
         progress = _Progress(args.stream, quiet=args.json)
         try:
             for table in in_batches(open_file(args.file, schema, args.format), args.batch):
                 db.append(args.stream, table)
                 progress.add(table.num_rows)
-            db.flush(args.stream)
+            if of_table is None:
+                db.flush(args.stream)
         except AnabranchError as error:
             if progress.rows:
                 before = f"{plural(progress.rows, 'row')} before it were appended"
@@ -39,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
             raise
         finally:
             progress.end()
-        rejected = _rejects(db, args.stream) - rejects
+        rejected = 0 if of_table else _rejects(db, args.stream) - rejects
     if args.json:
         summary = {"stream": args.stream, "rows": progress.rows, "rejected": rejected, "seconds": progress.seconds}
         print(json.dumps(summary))

@@ -13,6 +13,7 @@ from anabranch.connectors import CONNECTORS, sources
 from anabranch.functions import function_names
 from anabranch.log.stream import APPENDED
 from anabranch.sql.checking.safety import WITHIN
+from anabranch.sql.reading.names import quoted
 from anabranch.sql.standing.columns import WINDOW_COLUMNS
 from anabranch.sql.statements import STATEMENTS
 
@@ -37,10 +38,11 @@ UNITS: tuple[str, ...] = (
 
 _WORD = re.compile(r"[\w]*$")
 _QUALIFIED = re.compile(r"(\w+)\.\w*$")
-_WANTS_NAME = re.compile(r"\b(?:FROM|JOIN|INTO|SUBSCRIBE\s+TO|DESCRIBE|QUERY|STREAM|,)\s+\w*$", re.IGNORECASE)
+_WANTS_NAME = re.compile(
+    r"\b(?:FROM|JOIN|INTO|UPDATE|TABLE|USING|SUBSCRIBE\s+TO|DESCRIBE|QUERY|STREAM|,)\s+\w*$", re.IGNORECASE
+)
 _WANTS_UNIT = re.compile(r"\bINTERVAL\s+'?\d+'?\s+\w*$", re.IGNORECASE)
-_SOURCES = re.compile(r"\b(?:FROM|JOIN|INTO)\s+(\w+)(?:\s+(?:AS\s+)?(\w+))?", re.IGNORECASE)
-_PLAIN = re.compile(r"[A-Za-z_]\w*")
+_SOURCES = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE|USING)\s+(\w+)(?:\s+(?:AS\s+)?(\w+))?", re.IGNORECASE)
 _DECLARES = re.compile(r"\bCREATE\s+STREAM\b(?:(?!\bSELECT\b)[^;])*$", re.IGNORECASE)
 _WANTS_SOURCE = re.compile(r"\bFROM\s+\w*$", re.IGNORECASE)
 _SOURCE = re.compile(r"\bFROM\s+(\w+)", re.IGNORECASE)
@@ -51,7 +53,7 @@ _OFFERED_UNASKED = ("column", "stream", "query", "unit", "source", "option")
 
 @dataclass(frozen=True)
 class Names:
-    """What the catalog holds: the columns of each stream and query."""
+    """What the catalog holds: the columns of each stream, table and query."""
 
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     queries: frozenset[str] = frozenset()
@@ -113,11 +115,6 @@ def _functions() -> list[str]:
 def _last_clause(before: str) -> str:
     """The text since the last FROM: a comma before FROM separates columns, after it streams."""
     return re.split(r"\bFROM\b", before, flags=re.IGNORECASE)[-1] if re.search(r"\bFROM\b", before, re.I) else before
-
-
-def quoted(name: str) -> str:
-    """A name as it must be written in SQL."""
-    return name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
 
 def _inside_quotes(before: str) -> bool:

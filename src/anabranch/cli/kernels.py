@@ -59,6 +59,7 @@ def _compile_merges() -> None:
 
 def _compile_all_else() -> None:
     _run(_QUERIES)
+    _tables()
     _windows()
     _range_index()
     _questions()
@@ -87,6 +88,16 @@ def _run(asked: str) -> None:
         db.catch_up()
         for query in queries:
             query.stats()
+
+
+def _tables() -> None:
+    with (
+        tempfile.TemporaryDirectory(prefix="anabranch-") as folder,
+        SparklessDatabase(Path(folder, "db")) as db,
+    ):
+        db.sql("CREATE TABLE t (k INT, t STRING, PRIMARY KEY (k, t))")
+        for _ in range(2):
+            db.upsert("t", [{"k": 1, "t": "a"}])
 
 
 def _windows() -> None:

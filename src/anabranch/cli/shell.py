@@ -173,8 +173,9 @@ class Shell:
 
 
 def names_of(db: Database) -> Names:
-    """The streams and queries of a database with their columns."""
+    """The streams, tables and queries of a database with their columns."""
     columns = {info.name: tuple(info.schema.names) for info in db.streams()}
+    columns |= {info.name: tuple(info.schema.names) for info in db.catalog.tables()}
     return Names(columns, frozenset(query.name for query in db.queries()))
 
 

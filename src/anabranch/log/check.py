@@ -23,7 +23,7 @@ _SUMMED = re.compile(r".*-([0-9a-f]{16})\.arrow")
 _MARK = ".json"
 """What is written down beside the rows: the time that was claimed, what was let go, what was lost, …"""
 
-Mend = Callable[[list[Segment], lost.Loss], tuple[str, Callable[[], None]]]
+Mend = Callable[[list[Segment], lost.Loss], tuple[str | None, Callable[[], None] | None]]
 """Says what can be done about rows that are lost, given the segments that are damaged, and does it."""
 
 

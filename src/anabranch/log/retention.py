@@ -18,7 +18,9 @@ from anabranch.log.stream import StreamInfo
 HOLDS = "holds"
 
 
-def hold(stream: Storage, holder: str, row: int | None, time: int | None, before: int = 0) -> None:
+def hold(
+    stream: Storage, holder: str, row: int | None, time: int | None, before: int = 0, *, durable: bool = False
+) -> None:
     """Say that rows numbered `row` and up, and rows from `time` on, are still needed by `holder`.
 
     `before`: and as many rows more.
@@ -26,7 +28,7 @@ def hold(stream: Storage, holder: str, row: int | None, time: int | None, before
     holds = stream.child(HOLDS)
     if not holds.exists():
         holds.make()
-    holds.write_json(encoded_name(holder), {"row": row, "time": time, "before": before}, durable=False)
+    holds.write_json(encoded_name(holder), {"row": row, "time": time, "before": before}, durable=durable)
 
 
 def held(stream: Storage, holder: str) -> dict[str, Any] | None:
@@ -75,14 +77,18 @@ class Part(Protocol):
     def time_last(self) -> int: ...
 
 
-def needed(stream: Storage, promised: Needed, row_at: Callable[[int], int]) -> Needed | None:
+def needed(
+    stream: Storage, promised: Needed, row_at: Callable[[int], int], besides: str | None = None
+) -> Needed | None:
     """What is promised or someone has said to need; None if nobody knows, as what was said is damaged.
 
-    `row_at` gives about the first row of a time, never a later one.
+    `row_at` gives about the first row of a time, never a later one. `besides`: a holder that is not asked.
     """
     row, time = promised
     holds = stream.child(HOLDS)
     for name in holds.files():
+        if besides is not None and name == encoded_name(besides):
+            continue
         said = holds.read_json(name)
         if said is None:
             if holds.exists(name):

@@ -21,10 +21,17 @@ ANSWERS = "query"
 """The origin of a stream that holds the answers of a query, which owns it."""
 REJECTS = "rejects"
 """The origin of a stream of rows that another one refused, which owns it."""
+TABLE = "table"
+"""The origin of a stream that holds the changes of a table, which owns it."""
+KEY, REQUIRED = "key", "required"
+"""Options of a stream of changes: the columns of the table's key, and those that hold no NULL, as JSON."""
 HOST, MEMBER, SINCE, FIRST = "host", "member", "since", "first"
 """Options of a stream that is part of a log of many: the directory beside its own, which part, since which row, and how
 many rows of the stream there are elsewhere that come before."""
 _REJECTS_END = f".{REJECTS}"
+CHANGES = "changes"
+_CHANGES_END = f".{CHANGES}"
+_NO_SETTINGS = (HOST, MEMBER, SINCE, FIRST, KEY, REQUIRED)
 
 
 @dataclass(frozen=True)
@@ -48,13 +55,13 @@ class StreamInfo:
     @property
     def goes_with_the_clock(self) -> bool:
         """True if its rows are stamped by us as they come: then its time is the clock's."""
-        stamped = self.origin == APPENDED and self.schema.stamped_on_arrival and not self.skew_us
+        stamped = self.origin in (APPENDED, TABLE) and self.schema.stamped_on_arrival and not self.skew_us
         return stamped or self.origin == REJECTS
 
     @property
     def own_settings(self) -> dict[str, str]:
         """How it is written otherwise than other streams."""
-        return {name: said for name, said in self.options.items() if name not in (HOST, MEMBER, SINCE, FIRST)}
+        return {name: said for name, said in self.options.items() if name not in _NO_SETTINGS}
 
     def create(self, storage: Storage, *, logged: bool = True, private: bool = False) -> None:
         """Make the stream; `logged`: with a place for rows, `private`: for its owner's eyes only."""
@@ -138,6 +145,20 @@ def rejects_owner(name: str) -> str | None:
     ('cars', None)
     """
     return name[: -len(_REJECTS_END)] if name.lower().endswith(_REJECTS_END) else None
+
+
+def changes_name(table: str) -> str:
+    """What the stream of a table's changes is called."""
+    return table + _CHANGES_END
+
+
+def changes_owner(name: str) -> str | None:
+    """The table whose changes a name would mean; None for the name of anything else."""
+    return name[: -len(_CHANGES_END)] if name.lower().endswith(_CHANGES_END) else None
+
+
+PARTS = {REJECTS: rejects_name, CHANGES: changes_name}
+"""What may stand behind the name of a thing and a dot: the streams that belong to it."""
 
 
 def rejects_storage(stream: Storage) -> Storage:

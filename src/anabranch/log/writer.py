@@ -565,6 +565,11 @@ class StreamWriter:
             self.advance(at_least if newest == MIN_TIME else newest + (now - since) - self.info.skew_us)
             return None
 
+    def is_as_left(self) -> bool:
+        """Whether the open segment lies in the files that this writer knows: for those who take the lock in turns."""
+        with self._mutex:
+            return not self._closed and all(self._segments.exists(part.name) for part in self._parts)
+
     # -- the end -----------------------------------------------------------------------------
 
     @property

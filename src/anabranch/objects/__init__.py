@@ -6,11 +6,14 @@ from anabranch.objects.archive import ArchivesOfStreams
 from anabranch.objects.base import ObjectKind
 from anabranch.objects.query import Queries
 from anabranch.objects.stream import Streams
+from anabranch.objects.table import Tables
 from anabranch.sql.reading.objects import Sayings
 
 __all__ = ["OBJECTS", "ObjectKind", "sayings"]
 
-OBJECTS: dict[str, ObjectKind] = {kind.saying.kind: kind for kind in (Streams(), Queries(), ArchivesOfStreams())}
+OBJECTS: dict[str, ObjectKind] = {
+    kind.saying.kind: kind for kind in (Streams(), Tables(), Queries(), ArchivesOfStreams())
+}
 """Every kind of object by its name. CREATE, SHOW, DESCRIBE, DROP and the graph of dependences read this table."""
 
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from anabranch.archive.declaration import archives_of
-from anabranch.catalog import ARCHIVE, QUERY, STREAM, ObjectName
+from anabranch.catalog import ARCHIVE, QUERY, STREAM, TABLE, ObjectName
 from anabranch.connectors import CONNECTORS, Declared, connector_of
 from anabranch.log import lost
 from anabranch.log.stamps import length_of_time
 from anabranch.log.stream import ANSWERS, APPENDED, StreamInfo, rejects_name, rejects_owner
+from anabranch.log.stream import TABLE as OF_TABLE
 from anabranch.objects.base import ObjectKind
 from anabranch.objects.page import Page
 from anabranch.objects.query import create_query
@@ -62,12 +63,16 @@ def add_column(db: Database, statement: AddColumn) -> Result:
     return Result(message=f'column "{statement.column}" added to stream "{statement.stream}"')
 
 
+_OWNERS = {ANSWERS: QUERY, OF_TABLE: TABLE}
+"""What kind of object owns a stream, by where its rows come from; else another stream does."""
+
+
 class Streams(ObjectKind):
     """CREATE STREAM, and what there is to it."""
 
     saying = said.STREAM
     statements: ClassVar = {CreateStream: create_stream, CreateStreamAs: create_query, AddColumn: add_column}
-    absent = frozenset({"STREAM_NOT_FOUND"})
+    absent = frozenset({"STREAM_NOT_FOUND", "TABLE_CHANGES"})
     as_part = "STREAM_IS_AN_ANSWER"
 
     def find(self, db: Database, name: str | None, on: str = "") -> ObjectName:
@@ -106,7 +111,7 @@ class Streams(ObjectKind):
         info = db.catalog.stream(which.name)
         if info.owner is None:
             return None
-        return ObjectName(QUERY if info.origin == ANSWERS else STREAM, info.owner)
+        return ObjectName(_OWNERS.get(info.origin, STREAM), info.owner)
 
     def stands_for(self, owner: ObjectName) -> bool:
         return owner.kind == QUERY

@@ -19,6 +19,8 @@ OPERATORS: dict[str, str] = {
     "merge": ".merge.operator:Merge",
     "range_merge": ".merge.range_operator:RangeMerge",
     "select": ".select:SelectRows",
+    "table_join": ".table.join:TableJoin",
+    "table_scan": ".table.scan:TableScan",
     "together": ".together.together:Together",
     "window_aggregate": ".windows.aggregate:WindowAggregate",
     "window_changes": ".windows.changes:WindowChanges",

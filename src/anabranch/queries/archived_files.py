@@ -22,6 +22,8 @@ def archived_files(plan: OncePlan, history: Callable[[str], Any]) -> dict[str, A
     """By the view of a stream, the files that hold its rows; `history` gives the reader of a stream."""
     files: dict[str, ArchivedFiles] = {}
     for use in plan.streams if plan.in_any_order else ():
+        if use.is_table:
+            continue
         past, reader = use.archive or ArchiveUse(), history(use.stream)
         if past.reducer is not None or not isinstance(reader, HistoryReader):
             continue

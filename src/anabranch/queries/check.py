@@ -25,10 +25,12 @@ from anabranch.log.findings import Finding
 from anabranch.log.lock import WriterLock, owner_of
 from anabranch.log.reader import StreamReader
 from anabranch.log.segment import Segment, chain, read_notes, write_segment
-from anabranch.log.stream import ANSWERS, HOST, INFO, StreamInfo, rejects_name, rejects_storage
+from anabranch.log.stream import ANSWERS, HOST, INFO, TABLE, StreamInfo, rejects_name, rejects_storage
 from anabranch.log.writer import times_of
 from anabranch.operators.state import STATES, is_whole
 from anabranch.queries.checkpoint import look_at
+from anabranch.tables.check import check_snapshots, survives
+from anabranch.tables.snapshots import PLACE as SNAPSHOTS
 
 Watch = Callable[[str, int, int], None]
 """Is told what is looked at, and how many bytes of how many were."""
@@ -106,6 +108,8 @@ class _Look:
                     yield from self._stream(StreamInfo.load(rejects), rejects, storage)
                 except AnabranchError as problem:
                     yield Finding("file damaged", rejects.full(INFO), problem.message, rejects_name(info.name))
+            if info.origin == TABLE:
+                yield from check_snapshots(storage, info.owner or info.name, self._seen)
             yield from self._archives(info, storage)
         for info, storage in members:
             yield from self._archives(info, storage)
@@ -179,7 +183,7 @@ def _scratch_folders(scratch: Storage) -> Iterator[Storage]:
 
 
 def _size(storage: Storage) -> int:
-    parts = ("segments", "arrivals", "rejects/segments")
+    parts = ("segments", "arrivals", "rejects/segments", SNAPSHOTS)
     size = sum(sum(storage.child(part).files().values()) for part in parts)
     for place, _ in archives_of(storage):
         size += sum(sum(place.child(table).files().values()) for table in place.directories())
@@ -195,13 +199,15 @@ class _Mending:
         self._storage = storage
         self._segments = storage.child("segments")
 
-    def choose(self, damaged: list[Segment], rows: lost.Loss) -> tuple[str, Callable[[], None]]:
+    def choose(self, damaged: list[Segment], rows: lost.Loss) -> tuple[str | None, Callable[[], None] | None]:
         archive = self._archive_of(rows)
         if archive is not None:
             return f'writes them again from archive "{archive.info.name}"', lambda: self._from(archive, damaged, rows)
         if self._info.origin == ANSWERS:
             what = "moves these answers and those after them to damaged/; the query computes them again when it runs"
             return what, lambda: self._compute_again(rows)
+        if self._info.origin == TABLE and not survives(self._storage, rows.end):
+            return None, None  # what the rows of the table are depends on every one of its changes
         what = f"gives them up: the stream begins with row {rows.end}, older rows go to a stream of their own"
         return what, lambda: self._give_up(damaged, rows)
 

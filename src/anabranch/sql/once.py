@@ -7,6 +7,7 @@ what the stream holds. Aggregates over part of an archive are a question of thei
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,7 @@ from sqlglot import exp
 from anabranch import expressions
 from anabranch.errors import AnabranchError, did_you_mean
 from anabranch.operators.archive.question import FRACTION
-from anabranch.schema import StreamSchema
+from anabranch.schema import StreamSchema, sql_type
 from anabranch.sql.checking.archive_clauses import refuse_windows
 from anabranch.sql.checking.overflow import FAILS, refuse_overflow
 from anabranch.sql.checking.safety import SESSION_NAMES, check_tree, spark_text
@@ -25,15 +26,21 @@ from anabranch.sql.history.joins import is_history_join
 from anabranch.sql.history.landmarks import is_landmark
 from anabranch.sql.history.questions import question_of
 from anabranch.sql.joins.combinations import is_combination
+from anabranch.sql.joins.tables import is_table_join
 from anabranch.sql.merges.merge import is_merge
 from anabranch.sql.reading.hints import refuse_hints
 from anabranch.sql.reading.reduce_by import NONE_REGISTERED, Registered
-from anabranch.sql.standing.columns import Scope, conjuncts, is_of_rows, joined, sql_of, without_own_functions
+from anabranch.sql.standing.columns import Scope, column, conjuncts, is_of_rows, joined, sql_of, without_own_functions
 from anabranch.sql.standing.plan import plan_standing, too_large
+from anabranch.sql.standing.rows import conditions_of, star_names, star_of
 from anabranch.sql.standing.sources import Lookup, look_up, refuse_emit, stream_name
 from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select
 from anabranch.sql.windows.aggregate_functions import aggregate_row, is_aggregate
+
+Tables = Callable[[str], StreamSchema | None]
+"""The columns of a table by its name; None if no table has it."""
+_ROWS_ALONE = {"expressions", "from_", "where"}
 
 
 @dataclass(frozen=True)
@@ -50,10 +57,24 @@ class StreamUse:
     columns: tuple[str, ...] | None
     filter: str | None = None
     archive: ArchiveUse | None = None
+    is_table: bool = False
 
     def explain(self) -> dict[str, Any]:
-        said = {"stream": self.stream, "columns": self.columns or "all", "filter_pushed_to_read": self.filter}
+        said = {
+            "table" if self.is_table else "stream": self.stream,
+            "columns": self.columns or "all",
+            "filter_pushed_to_read": self.filter,
+        }
         return said if self.archive is None else {**said, **self.archive.explain()}
+
+
+@dataclass(frozen=True)
+class RowsHere:
+    """Rows of one table whose columns, (name, SQL), and filter need no Spark."""
+
+    table: str
+    columns: tuple[tuple[str, str], ...]
+    filter: str | None
 
 
 @dataclass(frozen=True)
@@ -63,6 +84,7 @@ class OncePlan:
     What is run is `guarded`: the same, with sums that fail where they overflow. Or it is a `question` to an archive,
     answered with bounds. `ended`: the streams count as ended, so what waits for rows to come is answered, too.
     `in_any_order`: rows may be read in any order, as the answer is made of aggregates that all give the same.
+    `here`: what Spark would do can be done without.
     """
 
     sql: str | None
@@ -72,12 +94,16 @@ class OncePlan:
     guarded: str | None = None
     ended: bool = False
     in_any_order: bool = False
+    here: RowsHere | None = None
 
     def explain(self) -> dict[str, Any]:
         if self.standing is not None:
             return self.standing.explain()
         if self.question is not None:
             return {"question": self.question.explain(), "runs_in_spark_sql": False}
+        if self.here is not None:
+            said = {"table": self.here.table, "columns": dict(self.here.columns), "filter": self.here.filter}
+            return {**said, "runs_in_spark_sql": False}
         return {"sql": self.sql, "streams": [use.explain() for use in self.streams], "runs_in_spark_sql": True}
 
     def archives(self) -> list[tuple[str, str | None]]:
@@ -92,21 +118,25 @@ class OncePlan:
         return as_json(self.explain())
 
 
-def plan_once(select: Select, lookup: Lookup, reducers: Registered = NONE_REGISTERED) -> OncePlan:
-    """The plan of a SELECT that is asked once; `reducers` are the user's own."""
+def plan_once(
+    select: Select, lookup: Lookup, reducers: Registered = NONE_REGISTERED, tables: Tables = lambda name: None
+) -> OncePlan:
+    """The plan of a SELECT that is asked once; `reducers` are the user's own, `tables` are read as they are."""
     past = is_landmark(select) or (is_history_join(select) and isinstance(select.tree, exp.Select))
     windowed = select.window is not None or bool(select.pairs) or is_merge(select) or is_combination(select)
     if windowed and not past:
         refuse_windows(select)
-    if windowed or past:
-        return OncePlan(None, standing=plan_standing(select, lookup, reducers), ended=is_merge(select))
+    as_it_was = is_table_join(select)
+    if windowed or past or as_it_was:
+        ended = is_merge(select) or as_it_was
+        return OncePlan(None, standing=plan_standing(select, lookup, reducers), ended=ended)
     try:
-        return _plan(select, lookup, reducers)
+        return _plan(select, lambda name: tables(name) or lookup(name), reducers, tables)
     except RecursionError:
         raise too_large(select) from None
 
 
-def _plan(select: Select, lookup: Lookup, reducers: Registered) -> OncePlan:
+def _plan(select: Select, lookup: Lookup, reducers: Registered, known: Tables) -> OncePlan:
     check_tree(select, standing=False)
     refuse_emit(select)
     refuse_hints(select, "the query has no window")
@@ -122,12 +152,14 @@ def _plan(select: Select, lookup: Lookup, reducers: Registered) -> OncePlan:
     uses: dict[tuple[str, ArchiveUse | None], StreamUse] = {}
     prefix = _unused_prefix(tree)
     filters = _Filters(select, tree, tables)
+    here = _rows_here(select, tree, tables, schemas, known)
     for table, read in zip(tables, reads, strict=True):
         name = stream_name(table)
         schema = schemas[name.lower()]
         if (name.lower(), read) not in uses:
             view, columns = f"{prefix}{len(uses)}", _columns_used(tree, schema)
-            uses[name.lower(), read] = StreamUse(name, view, schema, columns, filters.of(table, schema), read)
+            is_table = known(name) is not None
+            uses[name.lower(), read] = StreamUse(name, view, schema, columns, filters.of(table, schema), read, is_table)
     for table, read in zip(tables, reads, strict=True):
         _replace(table, uses[stream_name(table).lower(), read].view)
     try:
@@ -138,7 +170,44 @@ def _plan(select: Select, lookup: Lookup, reducers: Registered) -> OncePlan:
         if problem.line is not None:
             raise
         raise select.error(problem.name, problem.message, None, hint=problem.hint) from None
-    return OncePlan(sql, tuple(uses.values()), guarded=guarded, in_any_order=_is_in_any_order(select.tree))
+    return OncePlan(sql, tuple(uses.values()), guarded=guarded, in_any_order=_is_in_any_order(select.tree), here=here)
+
+
+def _rows_here(
+    select: Select, tree: exp.Expr, tables: list[exp.Table], schemas: Mapping[str, StreamSchema], known: Tables
+) -> RowsHere | None:
+    """A SELECT of one table's rows that needs no more than expressions Arrow has."""
+    if not isinstance(tree, exp.Select):
+        return None
+    plain = not any(tree.args.get(part) for part in tree.args.keys() - _ROWS_ALONE)
+    if len(tables) != 1 or not plain or known(stream_name(tables[0])) is None:
+        return None
+    table = tables[0]
+    if table.parent is not tree.args.get("from_") or any(
+        table.args.get(part) for part in ("joins", "laterals", "pivots")
+    ):
+        return None
+    scope = Scope(select, stream_name(table), table.alias or table.name, schemas[stream_name(table).lower()])
+    try:
+        condition, rest = conditions_of(scope, tree)
+        columns = [column for item in tree.expressions for column in _columns_here(scope, item)]
+    except (AnabranchError, expressions.NotEvaluable):  # Spark does it, or says what is wrong
+        return None
+    if rest or len({name.lower() for name, _ in columns}) < len(columns):
+        return None
+    return RowsHere(scope.stream, tuple(columns), condition)
+
+
+def _columns_here(scope: Scope, item: exp.Expr) -> list[tuple[str, str]]:
+    """The columns of one item of the list, (name, SQL); NotEvaluable if it has no name of its own, or needs Spark."""
+    star = star_of(item)
+    if star is not None:
+        return [(name, sql_of(column(name))) for name in star_names(scope, item, star)]
+    if not isinstance(item, exp.Alias | exp.Column):
+        raise expressions.NotEvaluable("only Spark knows what the column is called")
+    value = scope.resolve(item.this if isinstance(item, exp.Alias) else item)
+    sql_type(scope.compile(value).type)
+    return [(item.alias if isinstance(item, exp.Alias) else item.name, sql_of(value))]
 
 
 def _is_in_any_order(tree: exp.Expr) -> bool:

@@ -57,11 +57,73 @@ class CreateQuery(Statement):
 
 @dataclass(frozen=True)
 class InsertInto(Statement):
-    """Rows of plain values for a stream; without `columns`, in the stream's order."""
+    """Rows for a stream or table: plain values, or those of a SELECT; without `columns`, in its order.
+
+    `upsert`: rows of a table that have the keys of these are replaced.
+    """
 
     stream: str
     columns: tuple[str, ...] | None
     rows: list[list[Any]]
+    select: Select | None = None
+    upsert: bool = False
+
+
+@dataclass(frozen=True)
+class CreateTable(Statement):
+    """A new, empty table; `required` are the columns that say NOT NULL."""
+
+    name: str
+    columns: tuple[tuple[str, str], ...]
+    key: tuple[str, ...]
+    required: tuple[str, ...] = ()
+    retain_us: int | None = None
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class UpdateTable(Statement):
+    """New values of some columns: `select` is `SELECT value, … FROM table WHERE …`."""
+
+    table: str
+    columns: tuple[str, ...]
+    select: Select
+    starts: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    """Where the names of the columns stand in the text."""
+
+
+@dataclass(frozen=True)
+class DeleteFrom(Statement):
+    """Rows that go: `select` is `SELECT 1 FROM table WHERE …`."""
+
+    table: str
+    select: Select
+
+
+class When(NamedTuple):
+    """One WHEN of a MERGE INTO; conditions and values are numbers of expressions. Without `columns`, all of them."""
+
+    matched: bool
+    condition: int | None
+    action: Literal["update", "delete", "insert"]
+    columns: tuple[str, ...] | None = None
+    values: tuple[int, ...] | None = None
+    """None: the columns of the source by their names (`UPDATE SET *`, `INSERT *`)."""
+
+
+@dataclass(frozen=True)
+class MergeInto(Statement):
+    """Rows of a source meet those of a table: `using` is `SELECT * FROM source`.
+
+    `expressions` is a SELECT without FROM: first the condition of ON, then those that `whens` number.
+    """
+
+    table: str
+    alias: str
+    using: Select
+    source_alias: str
+    expressions: Select
+    whens: tuple[When, ...]
 
 
 @dataclass(frozen=True)
@@ -102,6 +164,14 @@ class Show(Statement):
     like: str | None = None
     limit: int | None = None
     offset: int = 0
+
+
+@dataclass(frozen=True)
+class ShowCreate(Statement):
+    """The statement that would make an object again."""
+
+    kind: str
+    name: str | None
 
 
 @dataclass(frozen=True)
@@ -235,9 +305,36 @@ STATEMENTS: tuple[Syntax, ...] = (
     ),
     Syntax(
         "INSERT INTO",
-        "INSERT INTO stream [(column, …)] VALUES (value, …), …",
-        "appends rows to a stream",
+        "INSERT [OR REPLACE] INTO stream | table [(column, …)] VALUES (value, …), … | SELECT …",
+        "appends rows to a stream, or adds rows to a table; OR REPLACE in the place of those with their keys",
         InsertInto,
+    ),
+    Syntax(
+        "UPSERT INTO",
+        "UPSERT INTO table [(column, …)] VALUES (value, …), … | SELECT …",
+        "adds rows to a table, in the place of those with their keys",
+        InsertInto,
+    ),
+    Syntax(
+        "CREATE TABLE",
+        "CREATE TABLE [IF NOT EXISTS] name (column TYPE [NOT NULL], …, PRIMARY KEY (column, …)) [RETAIN INTERVAL …]",
+        "declares a table: rows by key, which change; RETAIN says how long its changes are kept",
+        CreateTable,
+    ),
+    Syntax(
+        "UPDATE",
+        "UPDATE table [[AS] alias] SET column = value, … [WHERE …]",
+        "changes rows of a table",
+        UpdateTable,
+    ),
+    Syntax("DELETE FROM", "DELETE FROM table [[AS] alias] [WHERE …]", "removes rows of a table", DeleteFrom),
+    Syntax(
+        "MERGE INTO",
+        "MERGE INTO table [[AS] alias] USING source [[AS] alias] ON … "
+        "WHEN MATCHED [AND …] THEN UPDATE SET column = value, … | UPDATE SET * | DELETE "
+        "WHEN NOT MATCHED [AND …] THEN INSERT [(column, …)] VALUES (value, …) | INSERT *",
+        "changes, removes and adds rows of a table, as rows of a stream, table or query meet them",
+        MergeInto,
     ),
     Syntax(
         "SELECT",
@@ -266,8 +363,15 @@ STATEMENTS: tuple[Syntax, ...] = (
         Explain,
     ),
     Syntax("SHOW STREAMS", "SHOW STREAMS [LIKE 'pattern'] [LIMIT n [OFFSET n]]", "lists the streams", Show),
+    Syntax("SHOW TABLES", "SHOW TABLES [LIKE 'pattern'] [LIMIT n [OFFSET n]]", "lists the tables", Show),
     Syntax("SHOW QUERIES", "SHOW QUERIES [LIKE 'pattern'] [LIMIT n [OFFSET n]]", "lists the standing queries", Show),
-    Syntax("DESCRIBE", "DESCRIBE [STREAM | QUERY] name", "the columns and settings of a stream or query", Describe),
+    Syntax(
+        "DESCRIBE",
+        "DESCRIBE [STREAM | TABLE | QUERY] name",
+        "the columns and settings of a stream, table or query",
+        Describe,
+    ),
+    Syntax("SHOW CREATE", "SHOW CREATE TABLE name", "the statement that declares a table", ShowCreate),
     Syntax("STOP QUERY", "STOP QUERY name", "ends the running of a query; its answers stay", StopQuery),
     Syntax("START QUERY", "START QUERY name", "runs a stopped query again, from where it was", StartQuery),
     Syntax(
@@ -282,7 +386,12 @@ STATEMENTS: tuple[Syntax, ...] = (
         "has a query run by a host together with others, or alone, from where it is",
         MoveQuery,
     ),
-    Syntax("DROP", "DROP STREAM | QUERY [IF EXISTS] name", "removes a stream or query and all it holds", Drop),
+    Syntax(
+        "DROP",
+        "DROP STREAM | TABLE | QUERY [IF EXISTS] name",
+        "removes a stream, table or query and all it holds",
+        Drop,
+    ),
     Syntax(
         "ALTER STREAM",
         "ALTER STREAM stream ADD COLUMN name TYPE",

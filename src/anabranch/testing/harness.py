@@ -341,6 +341,11 @@ class _Guarded:
         """For members of a host that read it; what others need of the log is no measure for them."""
         return history_of(self._reader)
 
+    @property
+    def log(self) -> LogReader:
+        """What a table's states are made of: they stay, in snapshots, whatever an operator needs of the changes."""
+        return cast(LogReader, getattr(self._reader, "log", self._reader))
+
     # What is archived stays, whatever an operator says that it needs of the log.
 
     def only(self, archive: str) -> HistoryLog:

@@ -17,6 +17,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from anabranch.errors import SqlError, did_you_mean
 from anabranch.expressions.reading import NUMBER, many_values
 from anabranch.functions import SCALARS, function_names, named, spark_has
+from anabranch.log.stream import PARTS
 from anabranch.sql.checking.time_texts import check_time_texts
 from anabranch.sql.reading.tokens import error_at, tokenize
 from anabranch.sql.tree import Select
@@ -51,7 +52,7 @@ _NODES: tuple[type[exp.Expr], ...] = (
     exp.Interval, exp.IntervalSpan, exp.Var, exp.DataType, exp.DataTypeParam, exp.Unary, exp.Binary, exp.Between,
     exp.In, exp.Bracket, exp.Slice, exp.Cube, exp.Rollup, exp.GroupingSets, exp.Pivot, exp.PropertyEQ,
     exp.IgnoreNulls, exp.RespectNulls, exp.AtTimeZone, exp.Escape, exp.If, exp.Case, exp.Dot, exp.Collate, exp.Func,
-    exp.ColumnDef, exp.Sort, exp.Cluster, exp.Distribute, exp.SubqueryPredicate,
+    exp.ColumnDef, exp.Sort, exp.Cluster, exp.Distribute, exp.SubqueryPredicate, exp.Version,
 )  # fmt: skip
 """The kinds of tree nodes a query may be made of; everything else is refused by name."""
 
@@ -61,7 +62,7 @@ _NEVER: tuple[type[exp.Expr], ...] = (
 )  # fmt: skip
 """Kinds that would pass as one of `_NODES` by descent."""
 
-_TABLE_PARTS = {"this", "db", "alias", "joins", "laterals", "pivots"}
+_TABLE_PARTS = {"this", "db", "alias", "joins", "laterals", "pivots", "version"}
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SYNTAX = """
 select from where in not and or as on using join values over exists any all some between then else when case end filter
@@ -113,7 +114,7 @@ def _check_table(select: Select, table: exp.Table) -> None:
         raise select.error(
             "TABLE_NOT_ALLOWED", f'"{name}" is not a stream', table, hint="FROM takes names of streams, no functions"
         )
-    if table.args.get("catalog") is not None or (table.args.get("db") is not None and table.name.lower() != "rejects"):
+    if table.args.get("catalog") is not None or (table.args.get("db") is not None and table.name.lower() not in PARTS):
         parts = ".".join(part.name for part in table.parts)
         raise select.error(
             "TABLE_NOT_ALLOWED",

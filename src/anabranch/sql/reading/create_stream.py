@@ -50,11 +50,14 @@ def take_columns(cursor: Cursor) -> tuple[tuple[str, str], ...]:
     return tuple(columns)
 
 
-def take_type(cursor: Cursor) -> str:
-    """A type's own text: everything up to the end, or the comma or parenthesis that ends the column."""
+def take_type(cursor: Cursor, behind: tuple[str, ...] = ()) -> str:
+    """A type's own text: everything up to the end, or the comma or parenthesis that ends the column.
+
+    `behind`: words that may stand behind a type.
+    """
     begin, depth = cursor.index, 0
     while (token := cursor.peek()) is not None:
-        if depth == 0 and word(token) in (",", ")"):
+        if depth == 0 and word(token) in (",", ")", *behind):
             break
         depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
         cursor.advance()

@@ -14,6 +14,7 @@ from anabranch.sql.reading.create_query import take_create_query
 from anabranch.sql.reading.create_stream import take_create_stream
 from anabranch.sql.reading.cursor import Cursor
 from anabranch.sql.reading.names import take_name
+from anabranch.sql.reading.table_statements import take_create_table
 from anabranch.sql.statements import Statement
 
 
@@ -31,6 +32,8 @@ class Saying(NamedTuple):
     """Reads what follows CREATE and its words."""
     take_named: Callable[[Cursor], tuple[str | None, str]] | None = None
     """Reads the name of one that exists, and what it lies on; without, a plain name."""
+    shows_create: bool = False
+    """Whether SHOW CREATE tells the statement that declares one."""
 
     @property
     def has_plain_names(self) -> bool:
@@ -50,8 +53,9 @@ class Saying(NamedTuple):
 Sayings = Sequence[Saying]
 
 STREAM = Saying("stream", (("STREAM",),), "STREAMS", ("STREAM",), take_create_stream)
+TABLE = Saying("table", (("TABLE",),), "TABLES", ("TABLE",), take_create_table, shows_create=True)
 QUERY = Saying("query", (("QUERY",), ("CONTINUOUS", "QUERY")), "QUERIES", ("CONTINUOUS", "QUERY"), take_create_query)
 ARCHIVE = Saying("archive", (("ARCHIVE",),), "ARCHIVES", ("ARCHIVE",), take_create_archive, take_archive)
 
-SAYINGS: Sayings = (STREAM, QUERY, ARCHIVE)
+SAYINGS: Sayings = (STREAM, TABLE, QUERY, ARCHIVE)
 """Those that every database has."""

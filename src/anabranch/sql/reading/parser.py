@@ -18,6 +18,7 @@ from anabranch.sql.reading.create_query import SELECTS, take_select
 from anabranch.sql.reading.cursor import Cursor, word
 from anabranch.sql.reading.names import take_name, take_new_name
 from anabranch.sql.reading.objects import SAYINGS, Sayings
+from anabranch.sql.reading.table_statements import take_delete, take_merge, take_names, take_update
 from anabranch.sql.reading.tokens import is_complete, statements_of
 from anabranch.sql.reading.values import counted, take_rows
 from anabranch.sql.statements import (
@@ -33,6 +34,7 @@ from anabranch.sql.statements import (
     MoveQuery,
     SelectOnce,
     Show,
+    ShowCreate,
     StartQuery,
     Statement,
     StopQuery,
@@ -107,27 +109,25 @@ def _create(cursor: Cursor, sayings: Sayings) -> Statement:
 
 
 def _insert(cursor: Cursor) -> Statement:
+    upsert = cursor.words("OR", "REPLACE")
+    return _insert_into(cursor, upsert=upsert)
+
+
+def _upsert(cursor: Cursor) -> Statement:
+    return _insert_into(cursor, upsert=True)
+
+
+def _insert_into(cursor: Cursor, *, upsert: bool) -> Statement:
     cursor.expect("INTO")
-    if cursor.next_is("STREAM") and not cursor.next_is("STREAM", "VALUES") and not cursor.next_is("STREAM", "("):
-        cursor.advance()
-    stream = take_new_name(cursor, "the stream's name")
-    columns: tuple[str, ...] | None = None
-    if cursor.words("("):
-        names = [cursor.name("a column's name")]
-        while cursor.words(","):
-            begin = cursor.index
-            names.append(cursor.name("a column's name"))
-            if names[-1].lower() in (n.lower() for n in names[:-1]):
-                cursor.index = begin
-                raise cursor.error_here("COLUMN_EXISTS", f'column "{names[-1]}" comes twice')
-        cursor.expect(")")
-        columns = tuple(names)
-    if cursor.next_is("SELECT"):
-        raise cursor.error_here(
-            "NOT_IN_THE_LANGUAGE",
-            "INSERT INTO … SELECT is not available",
-            hint="write CREATE STREAM … AS SELECT …, which also keeps up",
-        )
+    for kind in ("STREAM", "TABLE"):
+        if cursor.next_is(kind) and not cursor.next_is(kind, "VALUES") and not cursor.next_is(kind, "("):
+            cursor.advance()
+            break
+    stream = take_new_name(cursor, "the name of a stream or table")
+    is_select = cursor.next_is("(", "SELECT") or cursor.next_is("(", "WITH")
+    columns = take_names(cursor) if cursor.next_is("(") and not is_select else None
+    if word(cursor.peek()) in SELECTS:
+        return InsertInto(stream, columns, [], take_select(cursor), upsert)
     cursor.expect("VALUES")
     begin = cursor.index
     rows = take_rows(cursor)
@@ -136,7 +136,7 @@ def _insert(cursor: Cursor) -> Statement:
         raise cursor.error_here(
             "VALUES_MISMATCH", f"{counted(len(columns), 'column')} for {counted(len(rows[0]), 'value')}"
         )
-    return InsertInto(stream, columns, rows)
+    return InsertInto(stream, columns, rows, upsert=upsert)
 
 
 def _subscribe(cursor: Cursor) -> Statement:
@@ -183,6 +183,11 @@ def _number(cursor: Cursor) -> int:
 
 
 def _show(cursor: Cursor, sayings: Sayings) -> Statement:
+    if cursor.words("CREATE"):
+        saying = next((saying for saying in sayings if saying.shows_create and saying.take_word(cursor)), None)
+        if saying is None:
+            cursor.fail("expected TABLE")
+        return ShowCreate(saying.kind, saying.named(cursor)[0])
     for saying in sayings:
         if cursor.words(saying.plural):
             like = _pattern(cursor) if cursor.words("LIKE") else None
@@ -260,6 +265,10 @@ _OF_OBJECTS: dict[str, Callable[[Cursor, Sayings], Statement]] = {
 }
 _READERS: dict[str, Callable[[Cursor], Statement]] = {
     "INSERT": _insert,
+    "UPSERT": _upsert,
+    "UPDATE": take_update,
+    "DELETE": take_delete,
+    "MERGE": take_merge,
     "SUBSCRIBE": _subscribe,
     "ALTER": _alter,
     "STOP": _stop,

@@ -35,6 +35,21 @@ def take_rows(cursor: Cursor) -> list[list[Any]]:
             return rows
 
 
+def columns_of(rows: list[list[Any]]) -> list[list[Any]]:
+    """The columns of rows; whole numbers that stand among decimals are decimals, too.
+
+    >>> columns_of([[Decimal("1.5"), 1], [2, 2]])
+    [[Decimal('1.5'), Decimal('2')], [1, 2]]
+    """
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    return [
+        [Decimal(value) if type(value) is int else value for value in column]
+        if any(isinstance(value, Decimal) for value in column)
+        else column
+        for column in columns
+    ]
+
+
 def counted(count: int, what: str) -> str:
     """A number of things: `1 value`, `2 values`."""
     return f"{count} {what}{'s' if count != 1 else ''}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import pyarrow as pa
@@ -114,6 +114,8 @@ class Scope:
     stream: str
     alias: str
     schema: StreamSchema
+    what: str = field(default="stream", kw_only=True)
+    """What it is that is read, as errors say it."""
 
     @property
     def is_join(self) -> bool:
@@ -194,7 +196,7 @@ class Scope:
         known = [*self.schema.names, *others]
         return self.select.error(
             "COLUMN_NOT_FOUND",
-            f'column "{node.name}" is not in stream "{self.stream}"',
+            f'column "{node.name}" is not in {self.what} "{self.stream}"',
             node,
             hint=did_you_mean(node.name, known),
         )

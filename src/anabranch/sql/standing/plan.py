@@ -18,6 +18,7 @@ from anabranch.sql.history.landmarks import is_landmark, plan_landmark
 from anabranch.sql.joins.aggregates import is_join_aggregate, plan_join_aggregate
 from anabranch.sql.joins.combinations import is_combination, plan_combination
 from anabranch.sql.joins.join import is_join, plan_join
+from anabranch.sql.joins.tables import is_table_join, plan_table_join
 from anabranch.sql.merges.merge import is_merge, plan_merge
 from anabranch.sql.reading.reduce_by import NONE_REGISTERED, Registered
 from anabranch.sql.standing.columns import selects_all
@@ -41,6 +42,7 @@ class PlanKind(NamedTuple):
 PLANS: tuple[PlanKind, ...] = (
     PlanKind("join with the past", is_history_join, plan_history_join),
     PlanKind("aggregates since a time", is_landmark, plan_landmark),
+    PlanKind("join with a table", is_table_join, plan_table_join),
     PlanKind("merge", is_merge, plan_merge),
     PlanKind("combination of aggregates", is_combination, plan_combination),
     PlanKind("aggregates over a join", is_join_aggregate, plan_join_aggregate),

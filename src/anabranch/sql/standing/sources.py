@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from anabranch.errors import CatalogError
-from anabranch.log.stream import rejects_name
+from anabranch.log.stream import PARTS
 from anabranch.schema import StreamSchema
 from anabranch.sql.checking.archive_clauses import refuse_archives
 from anabranch.sql.checking.join_clauses import refuse_join_clauses
@@ -163,12 +163,19 @@ def scope_of(select: Select, tree: exp.Select, lookup: Lookup) -> Scope:
 
 
 def stream_name(table: exp.Table) -> str:
-    """The stream a table names; `packets.rejects` are the rejects of packets."""
-    return rejects_name(table.db) if table.db else table.name
+    """The stream a table names; `cars.rejects` are the rejects of cars, `prices.changes` the changes of prices."""
+    return PARTS[table.name.lower()](table.db) if table.db else table.name
 
 
 def look_up(select: Select, table: exp.Table, lookup: Lookup) -> StreamSchema:
     """The stream's schema; one that does not exist is an error in its place."""
+    if table.args.get("version"):
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            "only a table that one stream is joined with is read as it was",
+            table,
+            hint="write FROM stream s JOIN table t FOR SYSTEM_TIME AS OF s.ts ON …, with the stream's time",
+        )
     try:
         return lookup(stream_name(table))
     except CatalogError as problem:

@@ -1,0 +1,163 @@
+"""Changing a table: one statement after the other, whoever makes it, each one segment of the log or nothing.
+
+The log's lock is taken for a statement and given back: so several processes change a table in turns, and each sees what
+those before it have done. From time to time the writer leaves a snapshot, and lets go of what nobody needs any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from anabranch.clock import Clock
+from anabranch.errors import StreamError
+from anabranch.log import retention
+from anabranch.log.lock import BEING_WRITTEN, WriterLock
+from anabranch.log.offset import MAX_TIME
+from anabranch.log.storage import Storage
+from anabranch.log.writer import StreamWriter
+from anabranch.settings import Settings
+from anabranch.tables.changes import Changes
+from anabranch.tables.declaration import TableInfo
+from anabranch.tables.reader import ChangesReader
+from anabranch.tables.snapshots import drop_snapshot, snapshots_of, write_snapshot
+from anabranch.tables.state import State
+
+SNAPSHOTS = "/snapshots"
+"""Who holds the log from the oldest snapshot on."""
+_PATIENCE_SECONDS = 60.0
+_PAUSE_SECONDS = 0.002
+_LEAST_TAIL = 50_000
+_KEPT = 2
+"""Snapshots that stay: who has begun to read the one before the newest can go on."""
+
+_log = logging.getLogger("anabranch.tables")
+
+
+class TableWriter:
+    """Changes one table. Any number of threads and processes may have one each."""
+
+    def __init__(self, storage: Storage, settings: Settings, clock: Clock) -> None:
+        self._storage = storage
+        self._settings = settings
+        self._clock = clock
+        self._mutex = threading.Lock()
+        self._reader = ChangesReader(storage)
+        self._lock = WriterLock(storage, self._reader.info.name, clock)
+        self._log: StreamWriter | None = None
+        self.info: TableInfo = self._reader.table
+
+    def state(self) -> State:
+        """The rows as they are now."""
+        self._reader.refresh()
+        return self._reader.state_at(self._reader.end().row)
+
+    def change(self, deciding: Callable[[State], Changes]) -> Changes:
+        """Make the changes that `deciding` finds for the rows as they are; on disk when it returns, all or none."""
+        with self._mutex, self._writing() as writer:
+            self._reader.look_up_to(writer.next_row)
+            state = self._reader.state_at(writer.next_row)
+            changes = deciding(state)
+            if changes.none:
+                return changes
+            version = state.version + 1
+            self._lock.check()
+            row = writer.append(changes.rows(state, version))
+            self._reader.remember(changes.applied(state, row, version))
+            # What was changed is safe from here on. A snapshot that fails (a full disk) is tried again next time.
+            with contextlib.suppress(OSError, StreamError):
+                self._leave_snapshot(self._reader.state_at(row))
+            return changes
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[StreamWriter]:
+        """The writer of the log, for as long as nobody else may have it."""
+        self._take_lock()
+        try:
+            yield self._current()
+        finally:
+            self._lock.release()
+
+    def _take_lock(self) -> None:
+        """Become the one who changes the table, once those who do are through."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            try:
+                self._lock.take()
+                return
+            except StreamError as problem:
+                if problem.name != BEING_WRITTEN:
+                    raise
+                if time.monotonic() > deadline:
+                    raise StreamError(
+                        "TABLE_IS_BEING_CHANGED",
+                        f'table "{self.info.name}" could not be changed: another statement takes long',
+                        detail=problem.message,
+                        hint="try again when it is through",
+                    ) from None
+                time.sleep(_PAUSE_SECONDS)
+
+    def _current(self) -> StreamWriter:
+        """The writer that is kept from statement to statement, or a new one if others wrote since."""
+        log = self._log
+        if log is None or log.next_row != self._reader.end().row or not log.is_as_left():
+            self._let_go()
+            self._log = log = StreamWriter(self._storage, self._settings, self._clock, locked=False)
+        return log
+
+    def _let_go(self) -> None:
+        if self._log is not None:
+            self._log.close(release=False)
+            self._log = None
+
+    def close(self) -> None:
+        with self._mutex:
+            self._let_go()
+
+    def claim(self) -> None:
+        """Wait until nobody changes the table."""
+        with self._mutex, self._writing():
+            pass
+
+    def snapshot(self) -> None:
+        """Leave a snapshot of the rows as they are now."""
+        with self._mutex, self._writing() as writer:
+            self._reader.look_up_to(writer.next_row)
+            self._write(self._reader.state_at(writer.next_row))
+
+    def _leave_snapshot(self, state: State) -> None:
+        """A snapshot once the changes since the last one are many, and not few beside the rows there are."""
+        known = snapshots_of(self._storage)
+        tail = state.row - (known[-1].row if known else 0)
+        if tail >= max(_LEAST_TAIL, len(state) // 2):
+            self._write(state)
+
+    def _write(self, state: State) -> None:
+        if any(snapshot.row == state.row for snapshot in snapshots_of(self._storage)):
+            return
+        write_snapshot(self._storage, state)
+        self._reader.remember(state.as_one_run())
+        known = snapshots_of(self._storage)
+        kept = min(known[-_KEPT:][0].row, self._needed())
+        oldest = max((snapshot.row for snapshot in known if snapshot.row <= kept), default=0)
+        for snapshot in known:
+            if snapshot.row < oldest:
+                drop_snapshot(self._storage, snapshot)
+        retention.hold(self._storage, SNAPSHOTS, oldest, None, durable=True)
+
+    def _needed(self) -> int:
+        """The first change that someone may still ask for the state before: a query, or who was promised it."""
+        end, retain = self._reader.end(), self.info.retain_us
+        promised = retention.Needed(end.row, MAX_TIME if retain is None else end.time - retain)
+        needed = retention.needed(
+            self._storage, promised, lambda time: self._reader.row_at_time(time, end.row), besides=SNAPSHOTS
+        )
+        return 0 if needed is None else min(needed.row, self._reader.row_at_time(needed.time, end.row))
+
+
+def hold_all(storage: Storage) -> None:
+    """Of a new table: as long as there is no snapshot, nothing of its log may go."""
+    retention.hold(storage, SNAPSHOTS, 0, None, durable=True)
