@@ -83,20 +83,97 @@ def test_totals_since_a_time(since: int, until: int | None, size: int) -> None:
     harness = OperatorHarness(query(since=since, until=until), {"s": SCHEMA})
     harness.push("s", table)
     harness.advance("s", 2_750)
-    wanted = Since(since, 100, until).answers(rows_of(table), harness._logs["s"].end().time)
+    oracle, reached = Since(since, 100, until), harness._logs["s"].end().time
+    wanted = oracle.answers(rows_of(table), reached)
     assert told(harness.run(rows=size)) == wanted
+    assert told(harness.store()) == oracle.store(rows_of(table), reached)
     assert len(wanted) > 5 or since > 1_000
 
 
-def test_quiet_periods_answer_what_there_is() -> None:
-    harness = OperatorHarness(query(since=0), {"s": SCHEMA})
+@pytest.mark.slow
+@pytest.mark.parametrize("keys", [3, 40])
+def test_the_store_has_all_groups_at_every_offset(keys: int) -> None:
+    """However rows were cut into batches and tasks, after restarts, and when the state is lost."""
+    chance = random.Random(keys)
+    rows = 260
+    table = data(rows, seed=keys).set_column(
+        0, "k", pa.array([chance.choice("abcdefghij") * chance.randint(1, keys // 3 + 1) for _ in range(rows)])
+    )
+    operator = _NeedsAll(**vars(query(since=50, every=60)))
+    harness = OperatorHarness(operator, {"s": SCHEMA})
+    at, oracle = 0, Since(50, 60)
+    while at < rows:
+        size = chance.choice([1, 5, 30])
+        harness.push("s", table.slice(at, size))
+        at = min(at + size, rows)
+        with small_tasks():
+            harness.step(chance.choice([1, 3]))
+        harness.replay()
+        match chance.randrange(5):
+            case 0:
+                harness.restart()
+                harness.operator = operator
+            case 1:
+                harness.lose_files(chance)
+            case 2:
+                harness.advance("s", harness.offsets["s"].time + chance.choice([1, 20, 61]))
+                harness.step()
+        known, reached = rows_of(table.slice(0, at)), harness.offsets["s"].time
+        table = later(table, at, reached)
+        assert told(harness.store()) == oracle.store(known, reached)
+        assert told(harness.answers()) == oracle.answers(known, reached)
+        harness.due()
+
+
+def later(table: pa.Table, at: int, time: int) -> pa.Table:
+    """The rows from a number on not before a time."""
+    times = table.column("ts").cast(pa.int64()).to_numpy().copy()
+    times[at:] = np.maximum(times[at:], time)
+    return table.set_column(3, "ts", pa.array(times).cast(TIME_TYPE))
+
+
+def test_silence_says_nothing_however_long_it_is() -> None:
+    harness = OperatorHarness(query(since=0, every=1), {"s": SCHEMA})
     table = data(10)
     harness.push("s", table)
+    harness.step()
+    harness.advance("s", 10**15)
+    groups = len(set(table.column("k").to_pylist()))
+    assert harness.step().num_rows <= groups
+    answers = harness.answers()
+    assert harness.due() == {}
+    harness.advance("s", 10**16)
     assert harness.step().num_rows == 0
-    harness.advance("s", 500)
-    answer = told(harness.step())
-    assert [row[0] for row in answer] == sorted([100, 200, 300, 400, 500] * 3)
-    assert [row[2:] for row in answer[:3]] == [row[2:] for row in answer[-3:]]
+    assert [row[1:] for row in told(harness.store())] == newest_of_each(told(answers))
+    assert {row[0] for row in told(harness.store())} == {10**16}
+
+
+def newest_of_each(answers: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    newest = {row[1]: row[1:] for row in answers}
+    return [newest[key] for key in sorted(newest, key=lambda key: (key is not None, key))]
+
+
+@pytest.mark.parametrize("cut", [1, 7, 100])
+def test_every_change_is_told_though_the_pace_changes(cut: int) -> None:
+    """What was left out in one pace comes with the next answer, whatever pace that is."""
+    chance = random.Random(cut)
+    harness = OperatorHarness(query(since=0, every=20), {"s": SCHEMA})
+    table = data(200, seed=cut)
+    for at in range(0, 200, cut):
+        harness.every = chance.choice([1, 2, 4, 8])
+        harness.push("s", table.slice(at, cut))
+        harness.step()
+        harness.every = chance.choice([1, 3])
+        harness.advance("s", harness.offsets["s"].time + 0)
+        if chance.random() < 0.5:
+            harness.restart()
+    harness.every = 1
+    harness.advance("s", 20_000)
+    harness.step()
+    assert newest_of_each(told(harness.answers())) == [
+        row[1:] for row in Since(0, 20).store(rows_of(table), 20_000)
+    ]
+    assert told(harness.store()) == Since(0, 20).store(rows_of(table), 20_000)
 
 
 def test_nothing_is_answered_before_the_first_row() -> None:
