@@ -241,7 +241,7 @@ class Landmark(Operator):
         if inputs.scratch is not None or parts == 1:
             state = tally.state(first, made if part > 0 else None)
             self._files(inputs).save(str(self._counted(end, inputs)), str(start.row), part, parts, state)
-            inputs.work.scratch_rows, inputs.work.scratch_bytes = state.rows, state.nbytes
+            inputs.work.keeps(state.rows, state.nbytes)
 
     def gather(self, answers: pa.Table, work: Work | None = None) -> pa.Table:
         if not is_sent(answers):
