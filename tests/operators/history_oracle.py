@@ -93,7 +93,7 @@ class Since:
         return groups
 
     def answers(self, rows: list[Row], reached: int) -> list[tuple[Any, ...]]:
-        """(end, key, count(*), count, sum, avg, min, max) of groups with rows since the end before, as they are answered."""
+        """(end, key, count(*), count, sum, avg, min, max), in order, of groups with rows since the end before."""
         there = [row["ts"] for row in rows if row["ts"] >= self.since]
         found, before = [], self.since
         for end in self.ends(there[0], reached) if there else []:

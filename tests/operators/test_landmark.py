@@ -170,9 +170,7 @@ def test_every_change_is_told_though_the_pace_changes(cut: int) -> None:
     harness.every = 1
     harness.advance("s", 20_000)
     harness.step()
-    assert newest_of_each(told(harness.answers())) == [
-        row[1:] for row in Since(0, 20).store(rows_of(table), 20_000)
-    ]
+    assert newest_of_each(told(harness.answers())) == [row[1:] for row in Since(0, 20).store(rows_of(table), 20_000)]
     assert told(harness.store()) == Since(0, 20).store(rows_of(table), 20_000)
 
 

@@ -207,7 +207,7 @@ class ExactTally:
             self._open_segment = None if segment is None else tuple(segment)
 
     def _fitting(self, entries: pa.Table, at: int) -> pa.Table:
-        """Entries of version 0.1, which did not say when the newest row came: any time since the last answer will do."""
+        """Entries of version 0.1 do not say when the newest row came: any time since the last answer will do."""
         fields = list(self._program.partials.schema)[entries.num_columns :]
         for place, field in enumerate(fields, start=1):
             known = at if place == len(fields) else 1  # before the time, how many rows have one

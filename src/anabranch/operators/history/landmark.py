@@ -68,7 +68,7 @@ _TOLD = "told"
 
 @dataclass(frozen=True)
 class Landmark(Operator):
-    """Aggregates of the rows of `stream` from `since` (µs) on, at each multiple of `every` per group with rows since the last.
+    """Aggregates of the rows of `stream` from `since` (µs) on, at multiples of `every`, of groups with rows since then.
 
     `keys` are (name, SQL), `aggregates` (name, function, SQL of the argument or None), `columns` the answer's
     (name, SQL over keys, aggregates and _time), and `having` is over the same. Only rows before `until` count, and the

@@ -136,7 +136,10 @@ class PartTotals:
 
     def state(self) -> SavedState:
         """What there is, and what was answered last if that is another."""
-        tables, facts = self.tables(), {"told": self.told, "drawn": self.drawn, "changed": self._shown is not self._parts}
+        tables, facts = (
+            self.tables(),
+            {"told": self.told, "drawn": self.drawn, "changed": self._shown is not self._parts},
+        )
         if facts["changed"]:
             tables |= {f"{_SHOWN}{name}": table for name, table in self._shown.tidy.tables().items()}
         return SavedState(tables, facts)
@@ -155,7 +158,7 @@ class PartTotals:
 
 
 def _fitting(table: pa.Table, functions: int, at: int) -> pa.Table:
-    """Sums of version 0.1, which did not say when the newest row came: any time since the last answer will do."""
+    """Sums of version 0.1 do not say when the newest row came: any time since the last answer will do."""
     sums = Sums.from_table(table)
     if len(sums.functions) == functions:
         return table
