@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from anabranch.errors import AnabranchError
+from anabranch.functions import function_names
 from anabranch.schema import StreamSchema
 from anabranch.sql import parse, plan_standing
-from anabranch.sql.checking.safety import function_names
 from anabranch.sql.reading.elsewhere import CLAUSES, FUNCTIONS, STATEMENTS, Instead
 from anabranch.sql.statements import CreateQuery, CreateStreamAs, SelectOnce
 

@@ -153,7 +153,7 @@ def _unbounded(select: Select, sources: Sequence[JoinSource], place: exp.Expr) -
         "JOIN_STATE_UNBOUNDED",
         f"joining {listed([source.alias for source in sources])} would keep every row forever",
         place,
-        hint="add WINDOW = INTERVAL 5 MINUTES behind the last stream or ON",
+        hint="add WINDOW = INTERVAL … after FROM",
     )
 
 
