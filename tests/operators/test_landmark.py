@@ -15,12 +15,15 @@ import pyarrow as pa
 import pytest
 
 from anabranch.archive.estimation import strata
+from anabranch.archive.estimation.packing import PACKED
+from anabranch.archive.estimation.sums import Sums
 from anabranch.errors import QueryError
 from anabranch.kernels.sampling import kept, key_lots, lots_between
 from anabranch.operators.base import Inputs, Offset, Piece
 from anabranch.operators.history import exact_totals, landmark, part_totals
 from anabranch.operators.history.landmark import Landmark
 from anabranch.operators.live import forget_all
+from anabranch.operators.state import SavedState, StateFiles
 from anabranch.schema import TIME_TYPE, StreamSchema
 from anabranch.testing import MemoryLog, OperatorHarness
 from anabranch.testing.harness import run_batch, same
@@ -95,7 +98,7 @@ def test_totals_since_a_time(since: int, until: int | None, size: int) -> None:
 def test_the_store_has_all_groups_at_every_offset(keys: int) -> None:
     """However rows were cut into batches and tasks, after restarts, and when the state is lost."""
     chance = random.Random(keys)
-    rows = 260
+    rows = 500
     table = data(rows, seed=keys).set_column(
         0, "k", pa.array([chance.choice("abcdefghij") * chance.randint(1, keys // 3 + 1) for _ in range(rows)])
     )
@@ -103,7 +106,7 @@ def test_the_store_has_all_groups_at_every_offset(keys: int) -> None:
     harness = OperatorHarness(operator, {"s": SCHEMA})
     at, oracle = 0, Since(50, 60)
     while at < rows:
-        size = chance.choice([1, 5, 30])
+        size = chance.choice([1, 5, 30, 150])
         harness.push("s", table.slice(at, size))
         at = min(at + size, rows)
         with small_tasks():
@@ -153,6 +156,75 @@ def newest_of_each(answers: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return [newest[key] for key in sorted(newest, key=lambda key: (key is not None, key))]
 
 
+@pytest.mark.slow
+def test_the_store_of_estimates_does_not_depend_on_batches_or_tasks() -> None:
+    stores = []
+    for size, parallelism in itertools.product((1_000, 200, 33), (1, 3)):
+        harness = OperatorHarness(reduced(every=45, live_from=600), {"s": SCHEMA})
+        harness.keep = 0.4
+        harness.push("s", data(700, seed=16))
+        with small_tasks():
+            answers = harness.run(parallelism, rows=size)
+        harness.restart()
+        stores.append(harness.store())
+        newest = {row[1]: row[2:] for row in told(answers)}
+        assert {row[1]: row[2:] for row in told(stores[-1])} == newest  # live rows are all read: what is told stays so
+    assert all(same(store, stores[0]) for store in stores)
+    assert stores[0].num_rows == 3
+
+
+def test_estimates_are_of_all_groups_until_live_rows_are_counted() -> None:
+    keys = pa.array(["a"] * 150 + ["b"] * 150)
+    table = data(300, seed=17).set_column(0, "k", keys)
+    groups = {}
+    for live_from in (300, 150, 100):
+        harness = OperatorHarness(reduced(every=100, live_from=live_from), {"s": SCHEMA})
+        harness.keep = 0.5
+        harness.push("s", table)
+        answers = told(harness.step())
+        groups[live_from] = {row[1] for row in answers if row[0] == answers[-1][0]}
+    assert groups == {300: {"a", "b"}, 150: {"b"}, 100: {"b"}}
+
+
+@pytest.mark.parametrize("reducer", [None, ("uniform", (0.5,))])
+def test_totals_of_version_0_1_go_on(reducer: Any) -> None:
+    """They do not say when the newest row of a group came."""
+    harness = OperatorHarness(query(since=0, reducer=reducer, live_from=50), {"s": SCHEMA})
+    table = data(300, seed=18)
+    harness.push("s", table.slice(0, 200))
+    harness.step()
+    files = StateFiles(str(harness.scratch), "landmark", "")
+    (state,) = files.load("200") or []
+    kept = {
+        name: _as_before(content) for name, content in state.tables.items() if name not in ("changed", "shown closed")
+    }
+    facts = {name: fact for name, fact in state.facts.items() if name in ("open", "start", "begin", "keep", "apart")}
+    for file in harness.scratch.glob("landmark-200-*"):
+        file.unlink()
+    files.save("200", "0", 0, 1, SavedState(kept, facts))
+    reached = harness.offsets["s"].time
+    harness.push("s", later(table, 200, reached).slice(200))
+    harness.advance("s", 10_000)
+    harness.step()
+    wanted = Since(0, 100).store(rows_of(later(table, 200, reached)), 10_000)
+    assert told(harness.store()) == wanted
+    assert newest_of_each(told(harness.answers())) == [row[1:] for row in wanted]
+
+
+def _as_before(table: pa.Table) -> pa.Table:
+    if table.schema != PACKED:
+        return table.drop_columns(table.column_names[-2:])
+    sums = Sums.from_table(table)
+    return replace(
+        sums,
+        functions=sums.functions[:-1],
+        powers=sums.powers[:-1],
+        extremes=sums.extremes[:-1],
+        ends=sums.ends[:-1],
+        whole_numbers=sums.whole_numbers[:-1],
+    ).to_table()
+
+
 @pytest.mark.parametrize("cut", [1, 7, 100])
 def test_every_change_is_told_though_the_pace_changes(cut: int) -> None:
     """What was left out in one pace comes with the next answer, whatever pace that is."""
@@ -163,8 +235,7 @@ def test_every_change_is_told_though_the_pace_changes(cut: int) -> None:
         harness.every = chance.choice([1, 2, 4, 8])
         harness.push("s", table.slice(at, cut))
         harness.step()
-        harness.every = chance.choice([1, 3])
-        harness.advance("s", harness.offsets["s"].time + 0)
+        harness.replay()
         if chance.random() < 0.5:
             harness.restart()
     harness.every = 1
