@@ -51,6 +51,7 @@ from anabranch.settings import Settings
 from anabranch.sql.changing import conformed, keys_of
 from anabranch.sql.reading.parser import parse
 from anabranch.sql.single import single_select
+from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.statements import SelectOnce
 from anabranch.sql.tree import Select
 from anabranch.tables.changes import Changes, found_and_deleted, inserted, upserted
@@ -386,6 +387,10 @@ class Database:
         `retain_us`: how long its answers are kept (None: for good).
         """
         return self._queries.create(name, select, kind, owner, alone=alone, retain_us=retain_us)
+
+    def planned(self, select: Select, name: str | None = None, host: str | None = None) -> StandingPlan:
+        """What `create_query` would make of a parsed SELECT, or `create_member`; refused where they would."""
+        return self._queries.planned(select, name, host)
 
     def create_queries(
         self,

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from anabranch.archive.reader import HistoryReader
 from anabranch.catalog import STREAM, ObjectName
-from anabranch.catalog.planning import plan_query, plan_question
+from anabranch.catalog.planning import plan_question
 from anabranch.errors import AnabranchError, CatalogError, DataError
 from anabranch.log.stream import changes_name, rejects_name
 from anabranch.objects import OBJECTS
@@ -33,6 +33,7 @@ from anabranch.sql.changing import rows_to_insert
 from anabranch.sql.once import OncePlan, StreamUse
 from anabranch.sql.reading.values import columns_of, counted
 from anabranch.sql.standing.rows import INPUT_VIEW
+from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select
 from anabranch.tables.changes import Changes, inserted, upserted
 from anabranch.tables.declaration import TableInfo
@@ -204,15 +205,23 @@ def explain(db: Database, statement: s.Explain) -> Result:
     notices: list[str] = []
     if isinstance(inner, s.ExplainQuery):
         text = db.get_query(inner.name).explain(statement.format)
-    elif is_about_archives(inner.select):
+    elif isinstance(inner, s.SelectOnce) and is_about_archives(inner.select):
         asked = _planned(db, inner.select)
         text = asked.explain_json() if statement.format == "json" else asked.explain_text()
         notices = [] if asked.question is None else told_before(asked.question, db.history)
     else:
-        plan = plan_query(inner.select, db.catalog)
+        plan = _standing(db, inner)
         inputs = Inputs({name: db.reader(name) for name in plan.operator.inputs})
         text = plan.explain_json(inputs) if statement.format == "json" else plan.explain_text(inputs)
     return Result(pa.table({"plan": text.splitlines() if statement.format == "text" else [text]}), notices=notices)
+
+
+def _standing(db: Database, statement: s.SelectOnce | s.CreateQuery | s.CreateStreamAs) -> StandingPlan:
+    """The plan of what a statement would make."""
+    if isinstance(statement, s.SelectOnce):
+        return db.planned(statement.select)
+    name = None if statement.if_not_exists else statement.name
+    return db.planned(statement.select, name, statement.host if isinstance(statement, s.CreateQuery) else None)
 
 
 def show(db: Database, statement: s.Show) -> Result:

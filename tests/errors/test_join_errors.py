@@ -491,8 +491,11 @@ COMBINATIONS = [
     ),
     (
         "SELECT (SELECT count(*) FROM a WHERE k IN (SELECT k FROM b)) AS x EMIT EVERY INTERVAL 1 MINUTE",
-        "NOT_IN_THE_LANGUAGE (line 1, column 51) a standing query cannot hold a subquery. Hint: make the inner "
-        "query a stream with CREATE STREAM … AS SELECT …",
+        (
+            "NOT_IN_THE_LANGUAGE (line 1, column 51) a standing query cannot hold a subquery. Hint: what "
+            "has a partner is told by a join; write SELECT s.k, t.w FROM s, t WINDOW = INTERVAL 5 MINUTES "
+            "WHERE s.k = t.k"
+        ),
     ),
     (
         "SELECT EXISTS (SELECT count(*) FROM a) AS x EMIT EVERY INTERVAL 1 MINUTE",

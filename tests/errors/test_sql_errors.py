@@ -40,7 +40,10 @@ WRONG_TEXTS = [
     ),
     (
         "SET x = 1",
-        'NOT_IN_THE_LANGUAGE (line 1, column 1) "SET" does not begin a statement. Hint: did you mean "SELECT"?',
+        (
+            "NOT_IN_THE_LANGUAGE (line 1, column 1) SET is not available. Hint: settings are given in "
+            "Python, db.settings.change(name=value), or to anabranch.open"
+        ),
     ),
     (
         "DROP TABLE x",
@@ -49,8 +52,10 @@ WRONG_TEXTS = [
     ),
     (
         "CREATE VIEW v AS SELECT 1",
-        'NOT_IN_THE_LANGUAGE (line 1, column 8) "CREATE VIEW" does not begin a statement. Hint: there '
-        "are: CREATE STREAM, CREATE STREAM AS, CREATE CONTINUOUS QUERY, CREATE ARCHIVE",
+        (
+            "NOT_IN_THE_LANGUAGE (line 1, column 1) CREATE VIEW is not available. Hint: an answer that "
+            "keeps up is a stream, to be queried again; write CREATE STREAM named AS SELECT k, v, ts FROM s"
+        ),
     ),
     (
         "CREATE STREAM s",
@@ -156,8 +161,7 @@ WRONG_TEXTS = [
     ),
     (
         "SHOW TABLES",
-        'NOT_IN_THE_LANGUAGE (line 1, column 6) "SHOW TABLES" does not begin a statement. Hint: there '
-        "are: SHOW STREAMS, SHOW QUERIES, SHOW ARCHIVES",
+        ("NOT_IN_THE_LANGUAGE (line 1, column 1) SHOW TABLES is not available. Hint: write SHOW STREAMS"),
     ),
     (
         "SELECT :a",
@@ -203,8 +207,12 @@ REFUSED_AS_STANDING = [
     ),
     (
         "SELECT count(*) FROM packets",
-        'AGGREGATE_UNBOUNDED (line 1, column 8) count() over "packets" would never be finished, and its '
-        "groups would be kept forever. Hint: add WINDOW = INTERVAL … after FROM",
+        (
+            'AGGREGATE_UNBOUNDED (line 1, column 8) count() over "packets" would never be finished, and its '
+            "groups would be kept forever. Hint: add WINDOW = INTERVAL 1 MINUTE after FROM, or GROUP BY "
+            "date_trunc('minute', ts); for totals of all that came since a time write FROM … SINCE "
+            "TIMESTAMP '2026-01-01 00:00:00' … EMIT EVERY INTERVAL 1 MINUTE"
+        ),
     ),
     (
         "SELECT saddr, count(*)\nFROM packets\nWINDOW = 5 ROWS",
@@ -274,13 +282,19 @@ REFUSED_AS_STANDING = [
     ),
     (
         "SELECT row_number() OVER (ORDER BY ts) FROM packets",
-        "NOT_IN_THE_LANGUAGE (line 1, column 8) window functions cannot be used in a standing query. "
-        "Hint: aggregate with WINDOW = INTERVAL … after FROM",
+        (
+            "NOT_IN_THE_LANGUAGE (line 1, column 8) window functions cannot be used in a standing query. "
+            "Hint: ORDER BY and LIMIT are those of each window; write SELECT k, v FROM s WINDOW = INTERVAL "
+            "1 MINUTE ORDER BY v DESC LIMIT 3"
+        ),
     ),
     (
         "SELECT saddr FROM packets WHERE id IN (SELECT id FROM ptb)",
-        "NOT_IN_THE_LANGUAGE (line 1, column 47) a standing query cannot hold a subquery. Hint: make "
-        "the inner query a stream with CREATE STREAM … AS SELECT …",
+        (
+            "NOT_IN_THE_LANGUAGE (line 1, column 47) a standing query cannot hold a subquery. Hint: what "
+            "has a partner is told by a join; write SELECT s.k, t.w FROM s, t WINDOW = INTERVAL 5 MINUTES "
+            "WHERE s.k = t.k"
+        ),
     ),
     (
         "SELECT id FROM (SELECT id FROM packets)",

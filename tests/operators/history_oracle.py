@@ -93,15 +93,29 @@ class Since:
         return groups
 
     def answers(self, rows: list[Row], reached: int) -> list[tuple[Any, ...]]:
-        """(end, key, count(*), count, sum, avg, min, max) in the order of the operator."""
+        """(end, key, count(*), count, sum, avg, min, max), in order, of groups with rows since the end before."""
         there = [row["ts"] for row in rows if row["ts"] >= self.since]
-        found = []
+        found, before = [], self.since
         for end in self.ends(there[0], reached) if there else []:
             groups = self.counted(rows, end)
-            for key in sorted(groups, key=lambda k: (k is not None, k)):
-                values = [row[self.value] for row in groups[key] if row[self.value] is not None]
-                about = (sum(values), sum(values) / len(values), min(values), max(values)) if values else (None,) * 4
-                found.append((end, key, len(groups[key]), len(values), *about))
+            groups = {key: own for key, own in groups.items() if any(row["ts"] >= before for row in own)}
+            found += self._told(groups, end)
+            before = end
+        return found
+
+    def store(self, rows: list[Row], reached: int) -> list[tuple[Any, ...]]:
+        """The newest answer, of all groups."""
+        there = [row["ts"] for row in rows if row["ts"] >= self.since]
+        last = -(-self.until // self.every) * self.every if self.until is not None else reached
+        end = min(reached, last) // self.every * self.every
+        return self._told(self.counted(rows, end), end) if there and end > self.since else []
+
+    def _told(self, groups: dict[Any, list[Row]], end: int) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = []
+        for key in sorted(groups, key=lambda k: (k is not None, k)):
+            values = [row[self.value] for row in groups[key] if row[self.value] is not None]
+            about = (sum(values), sum(values) / len(values), min(values), max(values)) if values else (None,) * 4
+            found.append((end, key, len(groups[key]), len(values), *about))
         return found
 
 

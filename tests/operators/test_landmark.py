@@ -15,12 +15,15 @@ import pyarrow as pa
 import pytest
 
 from anabranch.archive.estimation import strata
+from anabranch.archive.estimation.packing import PACKED
+from anabranch.archive.estimation.sums import Sums
 from anabranch.errors import QueryError
 from anabranch.kernels.sampling import kept, key_lots, lots_between
 from anabranch.operators.base import Inputs, Offset, Piece
 from anabranch.operators.history import exact_totals, landmark, part_totals
 from anabranch.operators.history.landmark import Landmark
 from anabranch.operators.live import forget_all
+from anabranch.operators.state import SavedState, StateFiles
 from anabranch.schema import TIME_TYPE, StreamSchema
 from anabranch.testing import MemoryLog, OperatorHarness
 from anabranch.testing.harness import run_batch, same
@@ -83,20 +86,163 @@ def test_totals_since_a_time(since: int, until: int | None, size: int) -> None:
     harness = OperatorHarness(query(since=since, until=until), {"s": SCHEMA})
     harness.push("s", table)
     harness.advance("s", 2_750)
-    wanted = Since(since, 100, until).answers(rows_of(table), harness._logs["s"].end().time)
+    oracle, reached = Since(since, 100, until), harness._logs["s"].end().time
+    wanted = oracle.answers(rows_of(table), reached)
     assert told(harness.run(rows=size)) == wanted
+    assert told(harness.store()) == oracle.store(rows_of(table), reached)
     assert len(wanted) > 5 or since > 1_000
 
 
-def test_quiet_periods_answer_what_there_is() -> None:
-    harness = OperatorHarness(query(since=0), {"s": SCHEMA})
+@pytest.mark.slow
+@pytest.mark.parametrize("keys", [3, 40])
+def test_the_store_has_all_groups_at_every_offset(keys: int) -> None:
+    """However rows were cut into batches and tasks, after restarts, and when the state is lost."""
+    chance = random.Random(keys)
+    rows = 500
+    table = data(rows, seed=keys).set_column(
+        0, "k", pa.array([chance.choice("abcdefghij") * chance.randint(1, keys // 3 + 1) for _ in range(rows)])
+    )
+    operator = _NeedsAll(**vars(query(since=50, every=60)))
+    harness = OperatorHarness(operator, {"s": SCHEMA})
+    at, oracle = 0, Since(50, 60)
+    while at < rows:
+        size = chance.choice([1, 5, 30, 150])
+        harness.push("s", table.slice(at, size))
+        at = min(at + size, rows)
+        with small_tasks():
+            harness.step(chance.choice([1, 3]))
+        harness.replay()
+        match chance.randrange(5):
+            case 0:
+                harness.restart()
+                harness.operator = operator
+            case 1:
+                harness.lose_files(chance)
+            case 2:
+                harness.advance("s", harness.offsets["s"].time + chance.choice([1, 20, 61]))
+                harness.step()
+        known, reached = rows_of(table.slice(0, at)), harness.offsets["s"].time
+        table = later(table, at, reached)
+        assert told(harness.store()) == oracle.store(known, reached)
+        assert told(harness.answers()) == oracle.answers(known, reached)
+        harness.due()
+
+
+def later(table: pa.Table, at: int, time: int) -> pa.Table:
+    """The rows from a number on not before a time."""
+    times = table.column("ts").cast(pa.int64()).to_numpy().copy()
+    times[at:] = np.maximum(times[at:], time)
+    return table.set_column(3, "ts", pa.array(times).cast(TIME_TYPE))
+
+
+def test_silence_says_nothing_however_long_it_is() -> None:
+    harness = OperatorHarness(query(since=0, every=1), {"s": SCHEMA})
     table = data(10)
     harness.push("s", table)
+    harness.step()
+    harness.advance("s", 10**15)
+    groups = len(set(table.column("k").to_pylist()))
+    assert harness.step().num_rows <= groups
+    answers = harness.answers()
+    assert harness.due() == {}
+    harness.advance("s", 10**16)
     assert harness.step().num_rows == 0
-    harness.advance("s", 500)
-    answer = told(harness.step())
-    assert [row[0] for row in answer] == sorted([100, 200, 300, 400, 500] * 3)
-    assert [row[2:] for row in answer[:3]] == [row[2:] for row in answer[-3:]]
+    assert [row[1:] for row in told(harness.store())] == newest_of_each(told(answers))
+    assert {row[0] for row in told(harness.store())} == {10**16}
+
+
+def newest_of_each(answers: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    newest = {row[1]: row[1:] for row in answers}
+    return [newest[key] for key in sorted(newest, key=lambda key: (key is not None, key))]
+
+
+@pytest.mark.slow
+def test_the_store_of_estimates_does_not_depend_on_batches_or_tasks() -> None:
+    stores = []
+    for size, parallelism in itertools.product((1_000, 200, 33), (1, 3)):
+        harness = OperatorHarness(reduced(every=45, live_from=600), {"s": SCHEMA})
+        harness.keep = 0.4
+        harness.push("s", data(700, seed=16))
+        with small_tasks():
+            answers = harness.run(parallelism, rows=size)
+        harness.restart()
+        stores.append(harness.store())
+        newest = {row[1]: row[2:] for row in told(answers)}
+        assert {row[1]: row[2:] for row in told(stores[-1])} == newest  # live rows are all read: what is told stays so
+    assert all(same(store, stores[0]) for store in stores)
+    assert stores[0].num_rows == 3
+
+
+def test_estimates_are_of_all_groups_until_live_rows_are_counted() -> None:
+    keys = pa.array(["a"] * 150 + ["b"] * 150)
+    table = data(300, seed=17).set_column(0, "k", keys)
+    groups = {}
+    for live_from in (300, 150, 100):
+        harness = OperatorHarness(reduced(every=100, live_from=live_from), {"s": SCHEMA})
+        harness.keep = 0.5
+        harness.push("s", table)
+        answers = told(harness.step())
+        groups[live_from] = {row[1] for row in answers if row[0] == answers[-1][0]}
+    assert groups == {300: {"a", "b"}, 150: {"b"}, 100: {"b"}}
+
+
+@pytest.mark.parametrize("reducer", [None, ("uniform", (0.5,))])
+def test_totals_of_version_0_1_go_on(reducer: Any) -> None:
+    """They do not say when the newest row of a group came."""
+    harness = OperatorHarness(query(since=0, reducer=reducer, live_from=50), {"s": SCHEMA})
+    table = data(300, seed=18)
+    harness.push("s", table.slice(0, 200))
+    harness.step()
+    files = StateFiles(str(harness.scratch), "landmark", "")
+    (state,) = files.load("200") or []
+    kept = {
+        name: _as_before(content) for name, content in state.tables.items() if name not in ("changed", "shown closed")
+    }
+    facts = {name: fact for name, fact in state.facts.items() if name in ("open", "start", "begin", "keep", "apart")}
+    for file in harness.scratch.glob("landmark-200-*"):
+        file.unlink()
+    files.save("200", "0", 0, 1, SavedState(kept, facts))
+    reached = harness.offsets["s"].time
+    harness.push("s", later(table, 200, reached).slice(200))
+    harness.advance("s", 10_000)
+    harness.step()
+    wanted = Since(0, 100).store(rows_of(later(table, 200, reached)), 10_000)
+    assert told(harness.store()) == wanted
+    assert newest_of_each(told(harness.answers())) == [row[1:] for row in wanted]
+
+
+def _as_before(table: pa.Table) -> pa.Table:
+    if table.schema != PACKED:
+        return table.drop_columns(table.column_names[-2:])
+    sums = Sums.from_table(table)
+    return replace(
+        sums,
+        functions=sums.functions[:-1],
+        powers=sums.powers[:-1],
+        extremes=sums.extremes[:-1],
+        ends=sums.ends[:-1],
+        whole_numbers=sums.whole_numbers[:-1],
+    ).to_table()
+
+
+@pytest.mark.parametrize("cut", [1, 7, 100])
+def test_every_change_is_told_though_the_pace_changes(cut: int) -> None:
+    """What was left out in one pace comes with the next answer, whatever pace that is."""
+    chance = random.Random(cut)
+    harness = OperatorHarness(query(since=0, every=20), {"s": SCHEMA})
+    table = data(200, seed=cut)
+    for at in range(0, 200, cut):
+        harness.every = chance.choice([1, 2, 4, 8])
+        harness.push("s", table.slice(at, cut))
+        harness.step()
+        harness.replay()
+        if chance.random() < 0.5:
+            harness.restart()
+    harness.every = 1
+    harness.advance("s", 20_000)
+    harness.step()
+    assert newest_of_each(told(harness.answers())) == [row[1:] for row in Since(0, 20).store(rows_of(table), 20_000)]
+    assert told(harness.store()) == Since(0, 20).store(rows_of(table), 20_000)
 
 
 def test_nothing_is_answered_before_the_first_row() -> None:

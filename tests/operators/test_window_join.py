@@ -23,6 +23,7 @@ from anabranch.operators.join import operator as window_join
 from anabranch.operators.join import run, steps
 from anabranch.operators.join.analysis import analyse
 from anabranch.operators.join.operator import WindowJoin
+from anabranch.operators.work import Work
 from anabranch.schema import TIME_TYPE, StreamSchema
 from anabranch.testing import OperatorHarness
 from anabranch.testing.harness import same
@@ -823,3 +824,21 @@ def test_windows_of_rows_are_given_for_all_pairs_or_refused(windows: Any) -> Non
     sources = tuple((alias, "s", None) for alias in "ABC")
     with pytest.raises(QueryError, match="windows of ROWS are the same for all pairs"):
         WindowJoin(sources, "rows", windows, (), (("_time", "_time"),), "_time")
+
+
+@pytest.mark.parametrize("count", [1, 7, 60])
+def test_the_scratch_says_how_many_rows_are_kept(count: int) -> None:
+    """Those of the windows, of both sources; not as many as there ever were."""
+    join = join_of("st", uniform(2, 10), conditions(SAME_I))
+    harness = join.harness()
+    for at in range(count):
+        for name in "st":
+            harness.push(name, table_of(rows_of([100 + at], i=[1])))
+        harness.work = Work()
+        harness.step()
+    assert 2 * min(count, 10) - 1 <= harness.work.scratch_rows <= 2 * min(count, 13)
+    assert harness.work.scratch_bytes > 0
+    harness.work = Work()
+    harness.advance("s", 10_000)
+    harness.step()
+    assert not harness.work.measured or harness.work.scratch_rows > 0

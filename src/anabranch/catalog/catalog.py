@@ -196,12 +196,12 @@ class Catalog:
             return problem if problem.name == "DECLARATION_IS_DAMAGED" else None
 
     def create_stream(self, info: StreamInfo) -> None:
-        _check_stream(info)
+        check_stream(info)
         with self.lock():
             self._create_stream(info)
 
     def _create_stream(self, info: StreamInfo) -> None:
-        self._refuse_if_taken(info.name)
+        self.refuse_if_taken(info.name)
         storage = self.stream_storage(info.name)
         storage.delete_all()
         connector = connector_of(info)
@@ -215,7 +215,7 @@ class Catalog:
         """Members of a host, all or none: `append` writes them to its list."""
         with self.lock():
             for info in infos:
-                self._refuse_if_taken(info.name)
+                self.refuse_if_taken(info.name)
             append()
 
     def add_moved(self, host: str, info: QueryInfo, append: Callable[[], None]) -> None:
@@ -251,10 +251,10 @@ class Catalog:
     def create_table(self, info: TableInfo) -> None:
         if changes_owner(info.name) is not None:
             raise CatalogError("NAME_NOT_ALLOWED", f'"{info.name}" would be the name of the changes of another table')
-        _check_stream(info.stream())
+        check_stream(info.stream())
         with self.lock():
-            self._refuse_if_taken(info.name)
-            self._refuse_if_taken(info.changes)
+            self.refuse_if_taken(info.name)
+            self.refuse_if_taken(info.changes)
             storage = self.stream_storage(info.changes)
             storage.delete_all()
             storage.make()
@@ -268,7 +268,7 @@ class Catalog:
         info = self.table(name)
         return StreamSchema(info.schema, info.key[0])
 
-    def _refuse_if_taken(self, name: str) -> None:
+    def refuse_if_taken(self, name: str) -> None:
         taken = self.has_table(name)
         if taken or (self._has_stream(name) and not self._was_a_member(self.stream_storage(name), name)):
             raise CatalogError(
@@ -384,7 +384,7 @@ class Catalog:
         in between: its name is free. The stream is there when `claim` is called, and nobody sees the query yet:
         a process that is opened at this moment would run it.
         """
-        _check_stream(answers)
+        check_stream(answers)
         with self.lock():
             if not self.query_storage(info.name).exists(QUERY_INFO) and self._is_of_answers(info.name):
                 self._remove("streams", info.name)
@@ -508,7 +508,7 @@ def _has_lost_owner(info: QueryInfo) -> bool:
     return info.kind == ARCHIVE and info.owner is None
 
 
-def _check_stream(info: StreamInfo) -> None:
+def check_stream(info: StreamInfo) -> None:
     if rejects_owner(info.name) is not None:
         raise CatalogError("NAME_NOT_ALLOWED", f'"{info.name}" would be the name of the rejects of another stream')
     _refuse_row_column(info.schema.names)

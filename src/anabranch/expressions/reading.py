@@ -53,7 +53,7 @@ def texts_of(values: exp.Var) -> list[str] | None:
 
 
 class Parser(SparkParser):
-    """Spark's parser, which keeps a plus, and long lists in one piece."""
+    """Spark's parser, which keeps a plus, formats of times, and long lists in one piece."""
 
     def _parse_in(self, this: exp.Expr | None, alias: bool = False) -> exp.In:
         values = self._many_values() if self._curr and self._curr.token_type == TokenType.L_PAREN else None
@@ -84,6 +84,11 @@ class Parser(SparkParser):
             index += 2
         return None
 
+    FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
+        **SparkParser.FUNCTIONS,
+        # sqlglot would write other letters into the format.
+        "DATE_FORMAT": lambda args: exp.Anonymous(this="date_format", expressions=args),
+    }
     UNARY_PARSERS: ClassVar[dict[TokenType, Callable[..., Any]]] = {
         **SparkParser.UNARY_PARSERS,
         TokenType.PLUS: lambda self: exp.Anonymous(this="positive", expressions=[self._parse_unary()]),

@@ -73,17 +73,76 @@ def _year(days: Datum) -> Datum:
     return pc.cast(pc.add(pc.year(_near(days)), centuries), INT)
 
 
+def _begins(unit: str) -> Callable[[Datum], Datum]:
+    """The first day of the month, quarter or year of days."""
+
+    def kernel(days: Datum) -> Datum:
+        near = _near(days)
+        passed = pc.subtract(pc.cast(near, INT), pc.cast(pc.floor_temporal(near, unit=unit), INT))
+        return pc.subtract(days, pc.cast(passed, BIGINT))
+
+    return kernel
+
+
+BEGINS = {
+    **dict.fromkeys(("MONTH", "MON", "MM"), _begins("month")),
+    "QUARTER": _begins("quarter"),
+    **dict.fromkeys(("YEAR", "YYYY", "YY"), _begins("year")),
+}
+"""Units of no fixed length, as Spark calls them, and the first day of theirs."""
+
+
+def weekday(days: Datum) -> Datum:
+    """The day of the week, from Monday, 0: 1970 began with a Thursday."""
+    return floor_remainder(pc.add(days, pa.scalar(3, BIGINT)), 7)
+
+
+def _sunday_first(days: Datum) -> Datum:
+    return pc.add(floor_remainder(pc.add(days, pa.scalar(4, BIGINT)), 7), pa.scalar(1, BIGINT))
+
+
+def _last_of_month(days: Datum) -> Datum:
+    """The day before the first of the next month, which is at most 31 days after the first of this one."""
+    next_month = _begins("month")(pc.add(_begins("month")(days), pa.scalar(31, BIGINT)))
+    return pc.subtract(next_month, pa.scalar(1, BIGINT))
+
+
 CALENDAR: dict[str, Callable[[Datum], Datum]] = {
     "YEAR": _year,
     "MONTH": lambda days: pc.cast(pc.month(_near(days)), INT),
     "DAY": lambda days: pc.cast(pc.day(_near(days)), INT),
+    "QUARTER": lambda days: pc.cast(pc.quarter(_near(days)), INT),
+    "WEEKOFYEAR": lambda days: pc.cast(pc.iso_week(_near(days)), INT),
+    "DAYOFYEAR": lambda days: pc.cast(pc.day_of_year(_near(days)), INT),
+    "DAYOFWEEK": lambda days: pc.cast(_sunday_first(days), INT),
+    "WEEKDAY": lambda days: pc.cast(weekday(days), INT),
 }
 CLOCK = {"HOUR": (DAY, HOUR), "MINUTE": (HOUR, MINUTE), "SECOND": (MINUTE, SECOND)}
 
 
 def calendar(field: str) -> Handler:
-    """YEAR, MONTH and DAY of a TIMESTAMP or DATE."""
-    return lambda node, build: apply(INT, CALENDAR[field], _date_argument(node.this, build))
+    """YEAR, MONTH, DAY and their like of a TIMESTAMP or DATE."""
+
+    def handler(node: exp.Func, build: Build) -> Expr:
+        if isinstance(node, exp.Anonymous) and len(node.expressions) != 1:
+            raise NotEvaluable(f"{node.sql(dialect='spark')}: it is evaluated with one argument")
+        argument = node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
+        return apply(INT, CALENDAR[field], _date_argument(argument, build))
+
+    return handler
+
+
+def to_date(node: exp.TsOrDsToDate, build: Build) -> Expr:
+    """A TIMESTAMP or DATE as DATE."""
+    return _date(to_days(build(node.this)))
+
+
+def last_day(node: exp.LastDay, build: Build) -> Expr:
+    return _date(apply(BIGINT, _last_of_month, _date_argument(node.this, build)))
+
+
+def _date(days: Expr) -> Expr:
+    return apply(DATE, lambda a: pc.cast(pc.cast(a, INT), DATE), days)
 
 
 def clock(field: str) -> Handler:
@@ -99,7 +158,7 @@ def clock(field: str) -> Handler:
 def extract(node: exp.Extract, build: Build) -> Expr:
     """EXTRACT, but for seconds, which Spark gives with their fraction as DECIMAL."""
     field = node.this.name.upper()
-    if field in CALENDAR:
+    if field in ("YEAR", "MONTH", "DAY", "QUARTER"):
         return apply(INT, CALENDAR[field], to_days(build(node.expression)))
     if field not in CLOCK or field == "SECOND":
         raise NotEvaluable(f"EXTRACT({field}) is not evaluated here")
@@ -108,6 +167,12 @@ def extract(node: exp.Extract, build: Build) -> Expr:
 
 def date_trunc(node: exp.TimestampTrunc, build: Build) -> Expr:
     unit = node.args["unit"].name.upper()
+    if unit in BEGINS:
+        return apply(
+            TIME_TYPE,
+            lambda days: pc.cast(pc.multiply(BEGINS[unit](days), pa.scalar(DAY, BIGINT)), TIME_TYPE),
+            to_days(build(node.this)),
+        )
     if unit not in _TRUNCATED:
         raise NotEvaluable(f"DATE_TRUNC to {unit} is not evaluated here")
     length, offset = _TRUNCATED[unit]

@@ -98,6 +98,14 @@ class StateFiles:
                 return states
         return None
 
+    def newest(self) -> str | None:
+        """The name with the greatest number of what is in the folder, where names are numbers."""
+        if self._folder is None:
+            return None
+        prefix = f"{self._kind}-"
+        names = {file[len(prefix) :].split("-")[0] for file in self._folder.names() if file.startswith(prefix)}
+        return max(filter(str.isdigit, names), key=int, default=None)
+
     def _remembered(self, name: str) -> list[SavedState] | None:
         key = f"{self._query} {self._kind}-{name}-0of1"
         state = _live.take(key)

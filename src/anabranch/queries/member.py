@@ -161,7 +161,7 @@ class Member:
 
     def store(self, done: dict[str, Offset]) -> pa.Table:
         """Its Store: the current answer, after what it has taken in."""
-        inputs = Inputs(self.readers(), window_memory=self.settings["window_memory_bytes"])
+        inputs = Inputs(self.readers(), self.scratch, window_memory=self.settings["window_memory_bytes"])
         kept = self.operator.store(done, inputs)
         if kept is not None:
             return kept

@@ -98,7 +98,8 @@ class Progress:
                 counts.rows_thrown += work.rows_thrown
                 counts.bytes_in += work.bytes_read
                 self._take_reports(work, now)
-            counts.scratch_rows, counts.scratch_bytes = work.scratch_rows, work.scratch_bytes
+            if work.measured:  # a micro-batch in which nothing had to be done leaves it as it is
+                counts.scratch_rows, counts.scratch_bytes = work.scratch_rows, work.scratch_bytes
             counts.done.update({name: tuple(offset) for name, offset in end.items()})
             counts.last_batch_ms = milliseconds
             counts.answers = answers

@@ -11,18 +11,21 @@ from functools import partial
 from typing import NamedTuple
 
 from anabranch.catalog import QUERY, Catalog, ObjectName, QueryInfo
+from anabranch.catalog.catalog import check_stream
 from anabranch.catalog.hosted import Hosted, list_name
 from anabranch.catalog.planning import plan_query
 from anabranch.catalog.readers import reads
 from anabranch.clock import Clock
 from anabranch.engine.protocol import Engine
 from anabranch.errors import AnabranchError, CatalogError, StreamError
+from anabranch.log.stream import ANSWERS, StreamInfo
 from anabranch.queries.balance import Balance
 from anabranch.queries.damaged import DamagedQuery
 from anabranch.queries.host_sink import HostSink
 from anabranch.queries.hosted import HostCounts, HostedQuery
 from anabranch.queries.hosts import HOST, Added, Hosts, Problem, plan_of_host, refused
 from anabranch.queries.member import Member
+from anabranch.queries.membership import refuse_alone
 from anabranch.queries.moving import Moves
 from anabranch.queries.query import Query
 from anabranch.queries.quietly import all_at_once, quietly
@@ -188,8 +191,7 @@ class StandingQueries:
     ) -> Query:
         """Make and start one from a parsed SELECT; `owner` is what it is a part of."""
         plan = plan_query(select, self._catalog)
-        for stream in plan.operator.archives_wanted():
-            self._around.wants_archive(stream)
+        self._look_for_archives(plan)
         host = None if alone or kind != QUERY or owner is not None else self.hosts.chosen(plan)
         if host is not None:
             self._add(host, [self.hosts.member(name, select, plan, set(), retain_us)])
@@ -199,6 +201,22 @@ class StandingQueries:
         query = self._make(info, plan)
         self._start_new(query, info, plan, retain_us)
         return query
+
+    def planned(self, select: Select, name: str | None = None, host: str | None = None) -> StandingPlan:
+        """What would be made of a SELECT; refused where making it would be, but for what Spark alone can tell."""
+        plan = plan_query(select, self._catalog)
+        if name is not None:
+            self._catalog.refuse_if_taken(name)
+        if host is not None:
+            refuse_alone(plan)
+        self._look_for_archives(plan)
+        if plan.schema is not None:
+            check_stream(StreamInfo(name or "explained", plan.schema, origin=ANSWERS))
+        return plan
+
+    def _look_for_archives(self, plan: StandingPlan) -> None:
+        for stream in plan.operator.archives_wanted():
+            self._around.wants_archive(stream)
 
     def _start_new(self, query: Query, info: QueryInfo, plan: StandingPlan, retain_us: int | None = None) -> None:
         answers = replace(query.answers(), retain_us=retain_us)

@@ -170,6 +170,12 @@ class OperatorHarness:
             answer = run_batch(self.operator, Inputs(readers, scratch), start, end, 1)
             return answer, self._due(end, scratch)
 
+    def store(self) -> pa.Table | None:
+        """The current answer, where the operator says it."""
+        readers = {name: log.worker() for name, log in self._logs.items()}
+        at = self.offsets
+        return self.operator.store(at, guarded(self.operator, Inputs(readers, str(self.scratch)), at))
+
     def answers(self) -> pa.Table:
         """All answers so far."""
         return self._together(self._answers)

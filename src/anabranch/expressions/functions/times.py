@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from anabranch.expressions import times
+from anabranch.expressions import formats, times
 from anabranch.expressions.functions.conversions import CAST
 from anabranch.expressions.functions.declaring import Example, InSpark, Rule, ScalarFunction, left_to_spark
 
@@ -48,6 +48,35 @@ TIMES = (
     _part("hour", "The hour of the day.", (exp.Hour,), 16),
     _part("minute", "The minute of the hour.", (exp.Minute,), 5),
     _part("second", "The second of the minute.", (exp.Second,), 9),
+    _part("quarter", "The quarter, from 1 to 4.", (exp.Quarter,), 4),
+    _part("dayofyear", "The day of the year.", (exp.DayOfYear,), 320),
+    _part("dayofweek", "The day of the week, from Sunday, 1, to Saturday, 7.", (exp.DayOfWeek,), 2),
+    _part("weekday", "The day of the week, from Monday, 0, to Sunday, 6.", (exp.Anonymous,), 0),
+    _part("weekofyear", "The week of the year.", (exp.WeekOfYear,), 47),
+    ScalarFunction(
+        "last_day",
+        "The last day of the month.",
+        group=GROUP,
+        rules={exp.LastDay: Rule(times.last_day, "TIMESTAMP or DATE: DATE")},
+        takes_times=True,
+        example=Example(f"last_day({_TS})", "2026-11-30"),
+    ),
+    ScalarFunction(
+        "date_format",
+        "A time written in a format, as `yyyy-MM-dd HH:mm:ss.SSS`.",
+        group=GROUP,
+        rules={exp.Anonymous: Rule(formats.date_format, "TIMESTAMP or DATE, a literal: STRING")},
+        takes_times=True,
+        example=Example(f"date_format({_TS}, 'yyyy-MM-dd')", "2026-11-16"),
+    ),
+    ScalarFunction(
+        "to_date",
+        "A time, or a text, perhaps in a format, as DATE.",
+        group=GROUP,
+        rules={exp.TsOrDsToDate: Rule(times.to_date, "TIMESTAMP or DATE: DATE", ("this", "safe"))},
+        takes_times=True,
+        example=Example(f"to_date({_TS})", "2026-11-16"),
+    ),
     ScalarFunction(
         "extract",
         "A part of a time: `EXTRACT(HOUR FROM x)`.",
@@ -58,13 +87,9 @@ TIMES = (
     ),
     ScalarFunction(
         "date_trunc",
-        "The time cut to a unit; on Arrow columns up to a week.",
+        "The time cut to a unit.",
         group=GROUP,
-        rules={
-            exp.TimestampTrunc: Rule(
-                times.date_trunc, "unit up to WEEK, TIMESTAMP or DATE: TIMESTAMP", ("this", "unit")
-            )
-        },
+        rules={exp.TimestampTrunc: Rule(times.date_trunc, "unit, TIMESTAMP or DATE: TIMESTAMP", ("this", "unit"))},
         takes_times=True,
         example=Example(f"date_trunc('hour', {_TS})", "2026-11-16 16:00:00"),
     ),
@@ -135,25 +160,18 @@ add_months: The date so many months later.
 convert_timezone: A time of one time zone as that of another.
 date_add, dateadd: The date so many days later.
 date_diff, datediff: How many days lie between two dates.
-date_format: A time written in a format.
 date_part, datepart: A part of a time, by its name.
 date_sub: The date so many days before.
 dayname: The name of the day of the week, shortened.
-dayofweek: The day of the week, from Sunday, 1, to Saturday, 7.
-dayofyear: The day of the year.
 from_utc_timestamp: A time in UTC as that of a time zone.
-last_day: The last day of the month.
 monthname: The name of the month, shortened.
 months_between: How many months lie between two times.
 next_day: The first day of that name after a date.
-quarter: The quarter, from 1 to 4.
 timestampadd: The time so many units later.
 timestampdiff: How many whole units lie between two times.
 to_utc_timestamp: A time of a time zone in UTC.
 trunc: The date cut to a unit.
 unix_date: Days since 1970.
-weekday: The day of the week, from Monday, 0, to Sunday, 6.
-weekofyear: The week of the year.
 """,
         takes_times=True,
     ),
@@ -195,7 +213,6 @@ timestamp_micros: The time so many microseconds after 1970.
 timestamp_millis: The time so many milliseconds after 1970.
 timestamp_nanos: The time so many nanoseconds after 1970.
 timestamp_seconds: The time so many seconds after 1970.
-to_date: A text, perhaps in a format, as DATE.
 to_time: A text, perhaps in a format, as a time of day.
 to_timestamp_ltz: A text, perhaps in a format, as TIMESTAMP in the time zone of the session.
 to_timestamp_ntz: A text, perhaps in a format, as a time without a time zone.

@@ -16,7 +16,8 @@ from anabranch.archive.facts import ANYTHING, Range, Ranges
 from anabranch.errors import QueryError, did_you_mean
 from anabranch.expressions.ranges import range_of
 from anabranch.functions.aggregates import aggregate, estimator_of, rows
-from anabranch.operators.base import Work
+from anabranch.kernels.values import integers
+from anabranch.operators.base import MIN_TIME, Work
 from anabranch.operators.columns import Bound, bind, columns_of
 from anabranch.operators.history.withheld import KIND as WITHHELD
 from anabranch.operators.windows.explain import is_of_values
@@ -24,6 +25,8 @@ from anabranch.operators.windows.program import ROW_TIME, WINDOW_END, WINDOW_STA
 from anabranch.schema import TIME_TYPE
 
 FRACTION = "_fraction"
+LAST = "__last"
+"""Where it is wanted, the last aggregate: the time of a group's newest row."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +101,12 @@ class Bounded:
         ends: Sequence[int],
         work: Work,
         fraction: float | None = None,
+        since: int = MIN_TIME,
     ) -> pa.Table:
-        """One row per group that was seen, for each of several windows of which all this is true."""
+        """One row per group that was seen, for each of several windows of which all this is true.
+
+        `since`: only groups of which a row was read that is not older.
+        """
         if int(sums.cells.rows.sum()) == 0:
             return self.schema.empty_table()
         # What a standing query gives is of the types it began with.
@@ -118,7 +125,8 @@ class Bounded:
         for name, times in ((WINDOW_START, starts), (WINDOW_END, ends), (ROW_TIME, ends)):
             values[name] = pa.array(np.repeat(np.array(times, np.int64), groups)).view(TIME_TYPE)
         arrays = [column for _, source in self.columns for column in self._shown(source, values)]
-        return pa.Table.from_arrays([*arrays, pa.array(np.full(groups * windows, read))], schema=self.schema)
+        answer = pa.Table.from_arrays([*arrays, pa.array(np.full(groups * windows, read))], schema=self.schema)
+        return answer if since == MIN_TIME else answer.filter(pa.array(integers(values[LAST]) >= since))
 
     def _shown(self, source: str, values: dict[str, pa.Array]) -> list[pa.Array]:
         bounded = any(source == name for name, _, _ in self.aggregates)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from anabranch.archive.estimation.strata import STRATUM
 from anabranch.kernels.spans import LEVELS
 from anabranch.kernels.values import integers, one_array
-from anabranch.operators.base import LogReader, Work
+from anabranch.operators.base import MIN_TIME, LogReader, Work
 from anabranch.operators.history.steps import NO_PERIOD, PeriodStep
 from anabranch.operators.state import SavedState
 from anabranch.operators.windows.program import WindowProgram, kept_rows
@@ -26,6 +27,7 @@ from anabranch.windows.panes.partials import Shelf
 Ints = NDArray[np.int64]
 
 _STRATA_PER_READ = 8
+_PLACE = "__place"
 
 
 class ExactTotals:
@@ -34,34 +36,82 @@ class ExactTotals:
     def __init__(self, program: WindowProgram, entries: pa.Table | None = None) -> None:
         self._program = program
         self._entries = program.partials.schema.empty_table() if entries is None else entries
+        self._shown = program.partials.schema.empty_table()
+        """The entries as they were answered last: those of groups that are new since then are missing at the end."""
+        self.told: int | None = None
+        self.drawn = MIN_TIME
 
     @property
     def empty(self) -> bool:
         return bool(self._entries.num_rows == 0)
 
-    def take(self, step: PeriodStep) -> None:
-        """Add segments, one after the other."""
-        segments = np.unique(one_array(step.table.column("node")).to_numpy())
-        if len(segments) == 0:
-            return
-        numbered = np.searchsorted(segments, one_array(step.table.column("node")).to_numpy()) + 1
-        shelf = Shelf()
-        shelf.add(self._entries)
-        shelf.add(_with_nodes(step.table, numbered * LEVELS))
-        nodes = np.arange(len(segments) + 1) * LEVELS
-        (self._entries,) = self._program.partials.combine(
-            shelf, nodes, np.array([0, len(nodes)]), np.zeros(1, np.int64)
-        )
-
-    def answer(self, ends: list[int]) -> pa.Table:
-        groups = self._entries.num_rows
-        again = pa.array(np.tile(np.arange(groups), len(ends)))
-        times = np.repeat(np.array(ends, np.int64), groups)
-        return self._program.answer(self._entries.take(again), times, 0, times)
-
     @property
     def entries(self) -> pa.Table:
         return self._entries
+
+    def take(self, step: PeriodStep) -> None:
+        """Add segments, one after the other."""
+        self._entries = self._with(self._entries, step.table)
+
+    def _with(self, entries: pa.Table, segments: pa.Table) -> pa.Table:
+        nodes = one_array(segments.column("node")).to_numpy()
+        numbers = np.unique(nodes)
+        if len(numbers) == 0:
+            return entries
+        shelf = Shelf()
+        shelf.add(entries)
+        shelf.add(_with_nodes(segments, (np.searchsorted(numbers, nodes) + 1) * LEVELS))
+        every = np.arange(len(numbers) + 1) * LEVELS
+        (together,) = self._program.partials.combine(shelf, every, np.array([0, len(every)]), np.zeros(1, np.int64))
+        return together
+
+    def answer(self, end: int, since: int, whole: bool) -> pa.Table:
+        return self._told_of(self._entries.filter(pa.array(self._times(self._entries) >= since)), end)
+
+    def _told_of(self, entries: pa.Table, end: int) -> pa.Table:
+        times = np.full(entries.num_rows, end, np.int64)
+        return self._program.answer(entries, times, 0, times)
+
+    def _times(self, entries: pa.Table) -> Ints:
+        """When the newest row of each group came."""
+        newest, numbers = self._program.aggregates[-1]
+        assert newest is not None
+        states = self._program.partials.state_columns(entries)
+        return integers(newest.finish([states[number] for number in numbers]))
+
+    # -- the last answer ---------------------------------------------------------------------------
+
+    def mark(self, end: int) -> None:
+        self._shown, self.told = self._entries, end
+
+    def shown(self, end: int) -> pa.Table:
+        return self._told_of(self._shown, end)
+
+    @property
+    def groups_shown(self) -> int:
+        return int(self._shown.num_rows)
+
+    def changed(self) -> pa.Table:
+        """The entries of the last answer that are others now, with their places."""
+        there = self._shown.num_rows
+        assert self.told is not None
+        places = np.flatnonzero(self._times(self._entries.slice(0, there)) >= self.told)
+        return self._shown.take(pa.array(places)).append_column(_PLACE, pa.array(places))
+
+    def remember(self, told: int, there: int, changed: pa.Table) -> None:
+        """The last answer again: that of a time, about so many groups, of which some have changed since."""
+        entries = changed.drop_columns([_PLACE])
+        where = np.arange(there)
+        where[integers(changed.column(_PLACE))] = there + np.arange(changed.num_rows)
+        both = pa.concat_tables([self._entries.slice(0, there), entries])
+        self._shown, self.told = both.take(pa.array(where)), told
+
+    def follow_with(self, segments: pa.Table) -> None:
+        """Go on with segments of later rows; some may have been there when it was answered last."""
+        if self.told is not None and segments.num_rows:
+            before = pa.array(self._times(segments) < self.told)
+            self._shown = self._with(self._shown, segments.filter(before))
+        self._entries = self._with(self._entries, segments)
 
 
 class ExactTally:
@@ -135,18 +185,34 @@ class ExactTally:
     def state(self, start: int, steps: list[PeriodStep] | None) -> SavedState:
         """The totals, or where a task had none to go on with, its segments one by one."""
         empty = self._program.partials.schema.empty_table()
-        segments = _renumbered([empty, *(step.table for step in steps or [])])
-        totals = {} if steps is not None else {"totals": self.totals.entries}
-        return SavedState({"segments": segments, "open": self._open, **totals}, {"open": self._open_segment})
+        tables = {"segments": _renumbered([empty, *(step.table for step in steps or [])]), "open": self._open}
+        facts: dict[str, Any] = {"open": self._open_segment}
+        if steps is None:
+            tables["totals"] = self.totals.entries
+            if self.totals.told is not None:
+                tables["changed"] = self.totals.changed()
+                facts |= {"told": self.totals.told, "shown": self.totals.groups_shown}
+        return SavedState(tables, facts)
 
-    def take_up(self, states: list[SavedState]) -> None:
-        """What was kept, by however many tasks."""
+    def take_up(self, states: list[SavedState], at: int) -> None:
         for state in states:
             if "totals" in state.tables:
-                self.totals = ExactTotals(self._program, state.tables["totals"])
-            self.totals.take(PeriodStep(NO_PERIOD, "segments", state.tables["segments"]))
+                self.totals = ExactTotals(self._program, self._fitting(state.tables["totals"], at))
+            if "changed" in state.tables:
+                facts = state.facts
+                self.totals.remember(facts["told"], facts["shown"], state.tables["changed"])
+            self.totals.follow_with(self._fitting(state.tables["segments"], at))
             segment = state.facts["open"]
-            self._open, self._open_segment = state.tables["open"], None if segment is None else tuple(segment)
+            self._open = self._fitting(state.tables["open"], at)
+            self._open_segment = None if segment is None else tuple(segment)
+
+    def _fitting(self, entries: pa.Table, at: int) -> pa.Table:
+        """Entries of version 0.1 do not say when the newest row came: any time since the last answer will do."""
+        fields = list(self._program.partials.schema)[entries.num_columns :]
+        for place, field in enumerate(fields, start=1):
+            known = at if place == len(fields) else 1  # before the time, how many rows have one
+            entries = entries.append_column(field, pa.array(np.full(entries.num_rows, known, np.int64)))
+        return entries
 
 
 def _with_nodes(entries: pa.Table, nodes: Ints) -> pa.Table:

@@ -183,9 +183,8 @@ class HistoryJoin(Operator):
             keys, present = keys_of(sides, [pair.type for pair in program.equal], table.num_rows)
             for part, counts in slices.look_up(keys, present, times, past):
                 yield table.slice(part.start, part.stop - part.start), counts
-            inputs.work.scratch_rows = max(inputs.work.scratch_rows, slices.rows)
-            inputs.work.scratch_bytes = max(inputs.work.scratch_bytes, slices.nbytes)
         if task.detail["last"] and slices is not None:
+            inputs.work.keeps(slices.rows, slices.nbytes)
             live.put(name, slices)
 
     def by(self, inputs: Inputs) -> Bound:

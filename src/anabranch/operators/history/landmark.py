@@ -4,7 +4,8 @@ Query 1 of S. Chandrasekaran and M. Franklin (2004): a running count since the b
 fifteen minutes. It begins in history and goes on with live rows; rows have the same numbers in both, so nothing is
 missing or counted twice at the seam. Of history a reducer may read a part, live rows are all counted.
 
-What is kept are totals, in a file for each offset: rows are needed only once.
+What is kept are totals, in a file for each offset: rows are needed only once. An answer is of the groups that had a row
+since the one before, the Store is of all groups.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import datetime
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
@@ -33,8 +34,9 @@ from anabranch.operators.base import (
     Task,
     Work,
     first_time,
+    time_of_row,
 )
-from anabranch.operators.history.bounded import Bounded, bind_bounded, column_of, refuse_questions, with_time
+from anabranch.operators.history.bounded import LAST, Bounded, bind_bounded, column_of, refuse_questions, with_time
 from anabranch.operators.history.exact_totals import ExactTally, ExactTotals
 from anabranch.operators.history.far import FarRows, kept_far, look_for_far
 from anabranch.operators.history.part_totals import PartTally, PartTotals
@@ -45,12 +47,13 @@ from anabranch.operators.history.steps import (
     Tally,
     Totals,
     answered,
+    counted,
     heading,
     is_sent,
     received,
     sent,
 )
-from anabranch.operators.state import StateFiles
+from anabranch.operators.state import SavedState, StateFiles
 from anabranch.operators.windows.explain import measure
 from anabranch.operators.windows.program import Grouping, WindowProgram, bind_program
 
@@ -59,11 +62,13 @@ ROWS_PER_TASK = 500_000
 _ROWS_PER_BATCH = 1 << 17
 _FAR = "history"
 """Under which name it is kept which rows lie far out."""
+_TOLD = "told"
+"""Files that say which answer was the last."""
 
 
 @dataclass(frozen=True)
 class Landmark(Operator):
-    """Aggregates of the rows of `stream` from `since` (µs) on, per group, at each multiple of `every` after that.
+    """Aggregates of the rows of `stream` from `since` (µs) on, at multiples of `every`, of groups with rows since then.
 
     `keys` are (name, SQL), `aggregates` (name, function, SQL of the argument or None), `columns` the answer's
     (name, SQL over keys, aggregates and _time), and `having` is over the same. Only rows before `until` count, and the
@@ -76,7 +81,7 @@ class Landmark(Operator):
     scratch_is_state: ClassVar[bool] = True
     reads_history: ClassVar[bool] = True
     begins_by_itself: ClassVar[bool] = True
-    why_store: ClassVar[str] = "the newest answer"
+    why_store: ClassVar[str] = "the newest answer of each group"
 
     stream: str
     since: int
@@ -133,11 +138,12 @@ class Landmark(Operator):
     # -- plan --------------------------------------------------------------------------------------
 
     def plan(self, start: Offsets, end: Offsets, inputs: Inputs, parallelism: int) -> list[Task]:
-        asked = self._asked(start, end)
+        asked = self._asked(start, end, inputs)
         if asked is None:
             return []
+        self._note_told(asked, end[self.stream], inputs)
         first, last = self._rows(start, end, inputs)
-        if first >= last and not asked.any:
+        if first >= last and asked.newest == asked.told:
             return []
         if first < self.live_from and inputs.scratch is not None:
             self._far(inputs, first, last)  # before the first task looks
@@ -146,16 +152,46 @@ class Landmark(Operator):
         edges = [first, *sorted(cut for cut in cuts if first < cut < last), max(first, last)]
         ranges = list(itertools.pairwise(edges))
         return [
-            Task(dict(start), dict(end), {"rows": rows, "part": i, "parts": len(ranges)})
+            Task(dict(start), dict(end), {"rows": rows, "part": i, "parts": len(ranges), "asked": asdict(asked)})
             for i, rows in enumerate(ranges)
         ]
 
-    def _asked(self, start: Offsets, end: Offsets) -> Asked | None:
+    def _asked(self, start: Offsets, end: Offsets, inputs: Inputs) -> Asked | None:
         """The answers of a micro-batch; None if there is nothing to count either."""
         low, high = start[self.stream], end[self.stream]
         if high.time < self.since or (self._last is not None and low.time >= self._last):
             return None
-        return Asked(self.every, max(low.time, self.since), high.time, high.every, self._last)
+        after, told = max(low.time, self.since), self._told(low, inputs)
+        return Asked(self.every, after, high.time, told, high.every, self._last, self._drawn(low, high, inputs))
+
+    def _drawn(self, start: Offset, end: Offset, inputs: Inputs) -> int:
+        """Up to which time estimates of groups change without rows of theirs: until the first live row is counted."""
+        if self.reducer is None or start.row > self.live_from:
+            return MIN_TIME
+        return end.time if end.row <= self.live_from else time_of_row(inputs.readers[self.stream], self.live_from)
+
+    # -- the last answer ---------------------------------------------------------------------------
+
+    def _told(self, at: Offset, inputs: Inputs) -> int:
+        """The time of the last answer at an offset; that from which rows count, if there was none."""
+        if at.time < self.since:
+            return self.since
+        states = None if inputs.scratch is None else self._noted(inputs).load(_name(at))
+        return self._told_at_pace(at) if states is None else int(states[0].facts["told"])
+
+    def _told_at_pace(self, at: Offset) -> int:
+        """The same if as many were left out as in the newest micro-batch."""
+        if self._last is not None and at.time >= self._last:
+            return self._last
+        return max(at.time // (self.every * at.every) * self.every * at.every, self.since)
+
+    def _note_told(self, asked: Asked, end: Offset, inputs: Inputs) -> None:
+        """Where more or fewer are left out than before, keep which was the last."""
+        if inputs.scratch is not None and asked.newest != self._told_at_pace(end):
+            self._noted(inputs).save(_name(end), "", 0, 1, SavedState({}, {"told": asked.newest}))
+
+    def _noted(self, inputs: Inputs) -> StateFiles:
+        return StateFiles(inputs.scratch, _TOLD, f"{self!r} {inputs.readers[self.stream].identity}")
 
     @property
     def _last(self) -> int | None:
@@ -182,12 +218,11 @@ class Landmark(Operator):
         reader = inputs.readers[self.stream]
         start, end = task.start[self.stream], task.end[self.stream]
         (first, last), part, parts = task.detail["rows"], task.detail["part"], task.detail["parts"]
-        asked = self._asked(task.start, task.end)
-        assert asked is not None
-        files = StateFiles(inputs.scratch, self.kind, f"{self!r} {reader.identity}")
+        asked = Asked(**task.detail["asked"])
         tally = self._tally(inputs, end.keep, first, last)
         if part == 0:
-            self._take_up(tally, files, start, inputs)
+            self._take_up(tally, start, inputs, self._counted(start, inputs))
+            asked = replace(asked, drawn=max(asked.drawn, tally.totals.drawn))
         steps = tally.steps(first, last, end.time if part == parts - 1 else None)
         made: list[PeriodStep] = []
         if parts == 1:
@@ -198,16 +233,16 @@ class Landmark(Operator):
                 yield from heading(asdict(asked) | {"time": reader.time_column}, reader.schema)
                 for step in tally.kept():
                     yield from sent(step)
-            for step in steps:
+            for _ in counted(tally.totals, _into(made, steps), asked):
+                pass  # who has the steps of all tasks answers
+            for step in made:
                 yield from sent(step)
-                tally.totals.take(step)
-                made.append(step)
         if parts == 1 and last == first:
             return
         if inputs.scratch is not None or parts == 1:
             state = tally.state(first, made if part > 0 else None)
-            files.save(str(self._counted(end, inputs)), str(start.row), part, parts, state)
-            inputs.work.scratch_rows, inputs.work.scratch_bytes = state.rows, state.nbytes
+            self._files(inputs).save(str(self._counted(end, inputs)), str(start.row), part, parts, state)
+            inputs.work.keeps(state.rows, state.nbytes)
 
     def gather(self, answers: pa.Table, work: Work | None = None) -> pa.Table:
         if not is_sent(answers):
@@ -222,14 +257,21 @@ class Landmark(Operator):
             totals = PartTotals(program, self.confidence, work or Work())
         return pa.concat_tables([program.schema.empty_table(), *answered(totals, steps, Asked(**about))])
 
-    def _take_up(self, tally: Tally, files: StateFiles, start: Offset, inputs: Inputs) -> None:
+    def _files(self, inputs: Inputs) -> StateFiles:
+        return StateFiles(inputs.scratch, self.kind, f"{self!r} {inputs.readers[self.stream].identity}")
+
+    def _kept_row(self, at: Offset, inputs: Inputs) -> int:
+        """The number that the totals at an offset are kept by, also when the last row that counts is gone."""
+        final = self._files(inputs).newest() if self._last is not None and at.time >= self._last else None
+        return self._counted(at, inputs) if final is None else int(final)
+
+    def _take_up(self, tally: Tally, start: Offset, inputs: Inputs, row: int) -> None:
         """Go on with what was kept at the start; if it is lost, count the rows before again."""
         if start.time == MIN_TIME or start.time < self.since:
             return
-        row = self._counted(start, inputs)
-        states = files.load(str(row))
+        states = self._files(inputs).load(str(row))
         if states is not None:
-            tally.take_up(states)
+            tally.take_up(states, start.time)
             return
         since = self._first_counted(row, inputs)
         if since is None:
@@ -239,9 +281,15 @@ class Landmark(Operator):
                 hint="drop the query and create it again: it counts the rows there are",
             )
         again = self._tally(inputs, start.keep, since, row)
-        for step in again.steps(since, row, start.time):
-            again.totals.take(step)
-        tally.take_up([again.state(since, None)])
+        steps = again.steps(since, row, start.time)
+        asked = self._at_rest(start, inputs)
+        for _ in counted(again.totals, steps, replace(asked, drawn=self._drawn(Offset(since), start, inputs))):
+            pass  # it was answered before
+        tally.take_up([again.state(since, None)], start.time)
+
+    def _at_rest(self, at: Offset, inputs: Inputs) -> Asked:
+        """What is asked where all is answered."""
+        return Asked(self.every, at.time, at.time, self._told(at, inputs))
 
     def _first_counted(self, row: int, inputs: Inputs) -> int | None:
         """The first of the rows before `row` that count; None if rows are gone that may have."""
@@ -294,28 +342,41 @@ class Landmark(Operator):
         return time if time == MIN_TIME else (max(time, self.since) // self.every + 1) * self.every
 
     def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
-        """The next answer, once a row counts."""
+        """The next answer, if a row came since the last one."""
         offset = at[self.stream]
         if offset.time < self.since or (self._last is not None and offset.time >= self._last):
             return {}
-        first = self._first_counted(offset.row, inputs)
-        if first is not None and first >= self._counted(offset, inputs):
+        reader, newest = inputs.readers[self.stream], self._counted(offset, inputs) - 1
+        if newest < 0:
+            return {}
+        # Of a row that is gone nobody knows: a version that kept one row less let it go.
+        if newest >= reader.first_row() and time_of_row(reader, newest) < self._told(offset, inputs):
             return {}
         return {self.stream: self.reached(at)}
 
-    def current(self, reached: int, newest: int, every: int = 1) -> int:
-        """The newest answer."""
-        return newest
+    def store(self, at: Offsets, inputs: Inputs) -> pa.Table:
+        """The newest answer, of all groups."""
+        offset = at.get(self.stream, Offset())
+        told = self._told(offset, inputs)
+        if told <= self.since:
+            return self.schema(inputs).empty_table()
+        row = self._kept_row(offset, inputs)
+        tally = self._tally(inputs, offset.keep, row, row)
+        self._take_up(tally, offset, inputs, row)
+        steps = tally.steps(row, row, offset.time)
+        for _ in counted(tally.totals, steps, self._at_rest(offset, inputs)):
+            pass  # nothing is answered that was not before
+        return tally.totals.shown(told)
 
     def needs(self, at: Offsets) -> dict[str, Floor]:
-        """Rows that are not counted yet; the others are in the totals, which have the number of the last of them."""
+        """Rows that are not counted yet, and the last one that is: the others are in the totals."""
         row, time = at[self.stream].row, at[self.stream].time
         ends = self.until is not None and self._last is not None and self.until <= time < self._last
-        return {self.stream: Floor(row=row, time=self.until if ends else None)}
+        return {self.stream: Floor(row=row, time=self.until if ends else None, before=1)}
 
     def keeps(self) -> Keeps | None:
         part = "" if self.reducer is None else ", of up to a hundred parts of history"
-        return Keeps("totals", f"one entry per group{part}")
+        return Keeps("totals, and those of the last answer", f"one entry per group{part}")
 
     def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
         keeps = self.keeps()
@@ -326,6 +387,7 @@ class Landmark(Operator):
             "since": _stamp(self.since),
             "until": None if self.until is None else _stamp(self.until),
             "every": measure("time", self.every),
+            "answers": "groups with rows since the answer before",
             "filter": self.filter,
             "keys": dict(self.keys),
             "aggregates": {name: f"{function} of {sql or '*'}" for name, function, sql in self.aggregates},
@@ -345,7 +407,7 @@ def _exact(operator: Landmark, source: pa.Schema, time_column: str) -> WindowPro
     program = bind_program(
         Grouping(
             keys=operator.keys,
-            aggregates=operator.aggregates,
+            aggregates=(*operator.aggregates, _newest(time_column)),
             columns=with_time(operator.columns, operator.time),
             where=operator.filter,
             having=operator.having,
@@ -365,7 +427,25 @@ def _in_part(operator: Landmark, source: pa.Schema, time_column: str) -> Bounded
     by = column_of(reducer_of(operator.reducer).by, source)
     columns = with_time(operator.columns, operator.time)
     more = [time_column, *([by] if by is not None else [])]
-    return bind_bounded(source, operator.keys, operator.aggregates, columns, operator.filter, *more)
+    aggregates = (*operator.aggregates, _newest(time_column))
+    return bind_bounded(source, operator.keys, aggregates, columns, operator.filter, *more)
+
+
+def _newest(time_column: str) -> tuple[str, str, str]:
+    """Each group's newest row, besides what is asked."""
+    return LAST, "max", f"`{time_column.replace('`', '``')}`"
+
+
+def _into(made: list[PeriodStep], steps: Iterable[PeriodStep]) -> Iterator[PeriodStep]:
+    """Steps, and a list of them."""
+    for step in steps:
+        made.append(step)
+        yield step
+
+
+def _name(at: Offset) -> str:
+    """A name for what is kept at an offset, be it only time that has gone on."""
+    return f"{at.row}-{at.time}"
 
 
 def _stamp(time: int) -> str:

@@ -12,85 +12,166 @@ lots of rows are drawn one by one: the rows read of two strata are a random samp
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from anabranch.archive.estimation.extremes import Extremes
 from anabranch.archive.estimation.strata import KEY, OPEN, OPEN_KEY, ROWS, STRATUM
 from anabranch.archive.estimation.sums import Sums, together
 from anabranch.archive.facts import Range, with_aside
 from anabranch.kernels.hashing import hashes
 from anabranch.kernels.spans import pane_runs
 from anabranch.kernels.values import frozen, integers
-from anabranch.operators.base import HistoryLog, Work
+from anabranch.operators.base import MIN_TIME, HistoryLog, Work
 from anabranch.operators.history.bounded import Bounded
 from anabranch.operators.history.far import FarRows
 from anabranch.operators.history.steps import NO_PERIOD, PeriodStep
 from anabranch.operators.state import SavedState
+from anabranch.schema import TIME_TYPE
 
 _MOST_STRATA = 64
 _ROWS_PER_READ = 1 << 19
+_SHOWN = "shown "
+"""Before the names of tables of what was answered last."""
 CLOSED, OPENED, ENDED = "closed", "opened", "ended"
 """Kinds of steps: sums of strata that are over, with all those that stood apart; sums of rows of the stratum that
 goes on; and the sizes of strata that will be over as soon as another row comes."""
 
 
+class _Parts(NamedTuple):
+    """Sums of strata that are over, of the one that goes on, and sizes."""
+
+    closed: Sums | None = None
+    opened: Sums | None = None
+    ended: Sums | None = None
+
+    def after(self, step: PeriodStep) -> _Parts:
+        sums = step.sums
+        if step.kind == ENDED:
+            return self._replace(ended=_added(self.ended, sums))
+        over = self._over() if self.ended is not None or step.kind == CLOSED else self
+        if step.kind == CLOSED:
+            return over._replace(closed=_added(over.closed, sums))
+        return over._replace(opened=_added(over.opened, sums))
+
+    def _over(self) -> _Parts:
+        return _Parts(_added(_added(self.closed, self.opened), self.ended))
+
+    def followed_by(self, later: Iterable[tuple[str, pa.Table]], ended: Sums | None) -> _Parts:
+        """With those of later rows; `ended`: sizes of what was left open, which is over where they began."""
+        parts = self._replace(ended=_added(self.ended, ended))
+        for kind, table in later:
+            parts = parts.after(PeriodStep(NO_PERIOD, kind, table))
+        return parts
+
+    @property
+    def tidy(self) -> _Parts:
+        return self if self.closed is None else self._replace(closed=_fewer_strata(self.closed))
+
+    @property
+    def sums(self) -> Sums | None:
+        return _added(self.closed, None if self.opened is None else _open(self.opened))
+
+    @property
+    def newest(self) -> int | None:
+        """The time of the newest row that was read."""
+        extremes = [sums.extremes[-1] for sums in (self.closed, self.opened) if sums is not None]
+        times = [pc.max(kept.values.cast(pa.int64())).as_py() for kept in extremes if kept is not None]
+        return max((time for time in times if time is not None), default=None)
+
+    def tables(self) -> dict[str, pa.Table]:
+        named = zip((CLOSED, OPENED, ENDED), self, strict=True)
+        return {name: sums.to_table() for name, sums in named if sums is not None}
+
+
 class PartTotals:
-    """Sums of strata that are over, and of the one that goes on."""
+    """What all rows read so far add up to, as parts of it."""
 
     def __init__(self, bounded: Bounded, confidence: float, work: Work) -> None:
         self._bounded = bounded
         self._work = work
         self._confidence = confidence
-        self.closed: Sums | None = None
-        self.opened: Sums | None = None
-        self.ended: Sums | None = None
+        self._parts = _Parts()
+        self._shown = self._parts
+        """The same when it was answered last."""
+        self.told: int | None = None
+        self.drawn = MIN_TIME
 
     @property
     def empty(self) -> bool:
-        return self.closed is None and self.opened is None
+        return self._parts.closed is None and self._parts.opened is None
 
     def take(self, step: PeriodStep) -> None:
-        sums = step.sums
-        if step.kind == ENDED:
-            self.ended = _added(self.ended, sums)
-            return
-        if self.ended is not None or step.kind == CLOSED:
-            self._close()
-        if step.kind == CLOSED:
-            self.closed = _added(self.closed, sums)
-        else:
-            self.opened = _added(self.opened, sums)
+        self._parts = self._parts.after(step)
 
-    def _close(self) -> None:
-        self.closed = _added(_added(self.closed, self.opened), self.ended)
-        self.opened = self.ended = None
+    def answer(self, end: int, since: int, whole: bool) -> pa.Table:
+        parts = self._parts.tidy
+        if not whole:
+            return self._told_of(parts, end, since)
+        unchanged = parts.newest is None or parts.newest < since
+        return self._bounded.schema.empty_table() if unchanged else self._told_of(parts, end)
 
-    def answer(self, ends: list[int]) -> pa.Table:
-        self._tidy()
-        sums = _added(self.closed, None if self.opened is None else _open(self.opened))
-        if sums is None:
+    def _told_of(self, parts: _Parts, end: int, since: int = MIN_TIME) -> pa.Table:
+        if parts.sums is None:
             return self._bounded.schema.empty_table()
-        return self._bounded.answer(sums, self._confidence, ends, ends, self._work)
+        return self._bounded.answer(parts.sums, self._confidence, [end], [end], self._work, since=since)
 
-    def follow_with(self, tables: dict[str, pa.Table], ended: Sums | None) -> None:
-        """Go on with totals of later rows; `ended`: sizes of what was left open, which is over where they began."""
-        self.ended = _added(self.ended, ended)
-        for kind, table in tables.items():
-            self.take(PeriodStep(NO_PERIOD, kind, table))
+    def mark(self, end: int) -> None:
+        self._parts = self._parts.tidy
+        self._shown, self.told = self._parts, end
+
+    def shown(self, end: int) -> pa.Table:
+        return self._told_of(self._shown, end)
+
+    # -- what is kept ------------------------------------------------------------------------------
 
     def tables(self) -> dict[str, pa.Table]:
-        """What is kept of them."""
-        self._tidy()
-        parts = {CLOSED: self.closed, OPENED: self.opened, ENDED: self.ended}
-        return {name: sums.to_table() for name, sums in parts.items() if sums is not None}
+        return self._parts.tidy.tables()
 
-    def _tidy(self) -> None:
-        self.closed = None if self.closed is None else _fewer_strata(self.closed)
+    def state(self) -> SavedState:
+        """What there is, and what was answered last if that is another."""
+        tables, facts = (
+            self.tables(),
+            {"told": self.told, "drawn": self.drawn, "changed": self._shown is not self._parts},
+        )
+        if facts["changed"]:
+            tables |= {f"{_SHOWN}{name}": table for name, table in self._shown.tidy.tables().items()}
+        return SavedState(tables, facts)
+
+    def follow_with(self, state: SavedState, ended: Sums | None, at: int) -> None:
+        """Go on with what was kept of later rows, up to the time `at`."""
+        tables = {name: _fitting(table, len(self._bounded.aggregates), at) for name, table in state.tables.items()}
+        now = [(name, table) for name, table in tables.items() if not name.startswith(_SHOWN)]
+        shown = [(name.removeprefix(_SHOWN), table) for name, table in tables.items() if name.startswith(_SHOWN)]
+        changed = state.facts.get("changed", True)
+        alike = self._shown is self._parts and not changed
+        parts = self._parts.followed_by(now, ended)
+        self._shown = parts if alike else self._shown.followed_by(shown if changed else now, ended)
+        self._parts, self.told = parts, state.facts.get("told")
+        self.drawn = max(self.drawn, state.facts.get("drawn", MIN_TIME))
+
+
+def _fitting(table: pa.Table, functions: int, at: int) -> pa.Table:
+    """Sums of version 0.1 do not say when the newest row came: any time since the last answer will do."""
+    sums = Sums.from_table(table)
+    if len(sums.functions) == functions:
+        return table
+    groups = np.arange(sums.groups)
+    times = pa.array(np.full(sums.groups, at)).cast(TIME_TYPE)
+    return replace(
+        sums,
+        functions=(*sums.functions, "max"),
+        powers=(*sums.powers, None),
+        extremes=(*sums.extremes, Extremes("max", groups, times, sums.groups)),
+        ends=(*sums.ends, None),
+        whole_numbers=(*sums.whole_numbers, False),
+    ).to_table()
 
 
 class PartRead(NamedTuple):
@@ -246,17 +327,15 @@ class PartTally:
 
     def state(self, start: int, steps: list[PeriodStep] | None) -> SavedState:
         """The totals, which those of several tasks add up to."""
-        return SavedState(
-            self.totals.tables(),
-            {"start": start, "begin": self._begin, "keep": self._keep, "apart": self._apart.tolist()},
-        )
+        state = self.totals.state()
+        state.facts |= {"start": start, "begin": self._begin, "keep": self._keep, "apart": self._apart.tolist()}
+        return state
 
-    def take_up(self, states: list[SavedState]) -> None:
-        """What was kept, by however many tasks."""
+    def take_up(self, states: list[SavedState], at: int) -> None:
         for state in states:
             begin = self._begin
             ended = None if begin is None else self._sizes(begin, state.facts["start"])
-            self.totals.follow_with(state.tables, ended)
+            self.totals.follow_with(state, ended, at)
             self._begin, self._keep = state.facts["begin"], state.facts["keep"]
             # None were counted apart by a version that did not look for them.
             self._apart = np.array(state.facts.get("apart", []), np.int64)

@@ -2,11 +2,13 @@
 
 A step holds the sums of rows that lie in one period of time. An answer at the end of a period is what all steps
 up to there add up to, so whoever has the steps can answer, be it the task that made them or the driver that
-gathers those of several tasks.
+gathers those of several tasks. Which groups it is about follows from the times of their newest rows: those that
+had one since the answer before. Where nothing came there is nothing to say, however long that lasts.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,10 +18,8 @@ import pyarrow as pa
 
 from anabranch.archive.estimation.packing import PACKED, packed, unpacked
 from anabranch.archive.estimation.sums import Sums
+from anabranch.log.offset import MIN_TIME
 from anabranch.operators.state import SavedState
-
-_ENDS_AT_ONCE = 4096
-
 
 NO_PERIOD = -(1 << 62)
 """The period of steps that come before every other."""
@@ -42,17 +42,33 @@ class PeriodStep(NamedTuple):
 
 
 class Totals(Protocol):
-    """What all rows so far add up to."""
+    """What all rows so far add up to, and what they added up to when they were answered last."""
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to answer yet."""
         ...
 
+    @property
+    def told(self) -> int | None:
+        """The time of the answer that is remembered as the last one; None: of none."""
+        ...
+
+    drawn: int
+    """As `Asked.drawn`: what was asked before says so for what is asked now."""
+
     def take(self, step: PeriodStep) -> None: ...
 
-    def answer(self, ends: list[int]) -> pa.Table:
-        """The answer rows at several times, between which nothing came."""
+    def answer(self, end: int, since: int, whole: bool) -> pa.Table:
+        """The answer rows at a time: of groups with a row since another; if there is any, of all, if `whole`."""
+        ...
+
+    def mark(self, end: int) -> None:
+        """Remember what there is as the answer of a time."""
+        ...
+
+    def shown(self, end: int) -> pa.Table:
+        """The whole answer that is remembered."""
         ...
 
 
@@ -74,8 +90,8 @@ class Tally(Protocol):
         """What is kept of a task that began with row `start`; `steps` are all it made, if it began with nothing."""
         ...
 
-    def take_up(self, states: list[SavedState]) -> None:
-        """Go on with what was kept, by however many tasks."""
+    def take_up(self, states: list[SavedState], at: int) -> None:
+        """Go on with what was kept, by however many tasks, when time had come to `at`."""
         ...
 
 
@@ -86,36 +102,57 @@ class Asked:
     every: int
     after: int
     upto: int
+    told: int
+    """The last of them before, or where counting began."""
     pace: int = 1
     """Of them, every k-th is answered."""
     last: int | None = None
     """This one is always answered, and none comes after it."""
+    drawn: int = MIN_TIME
+    """Answers after one that is not later are of all groups, if any changed: the estimates of all do."""
 
     @property
-    def any(self) -> bool:
-        return next(self.before(self.after, self.upto // self.every), None) is not None
+    def newest(self) -> int:
+        """The last that is answered, or that was before."""
+        ends = self.between(self.after, self.upto)
+        return self.told if ends is None else ends[1]
 
-    def before(self, after: int, period: int) -> Iterator[list[int]]:
-        """Those after a time that are not later than the beginning of a period, some at once."""
-        upto = min(period * self.every, self.upto if self.last is None else min(self.upto, self.last))
+    def between(self, after: int, upto: int) -> tuple[int, int] | None:
+        """The first and the last of those after a time and up to another."""
+        upto = min(upto, self.upto if self.last is None else min(self.upto, self.last))
         step = self.every * self.pace
-        ends = range((after // step + 1) * step, upto + 1, step)
-        for low in range(0, len(ends), _ENDS_AT_ONCE):
-            yield list(ends[low : low + _ENDS_AT_ONCE])
-        if self.last is not None and after < self.last <= upto and self.last % step:
-            yield [self.last]
+        first, latest = (after // step + 1) * step, upto // step * step
+        if self.last is not None and after < self.last <= upto:
+            return min(first, self.last), self.last
+        return (first, latest) if first <= latest else None
+
+
+def counted(totals: Totals, steps: Iterable[PeriodStep], asked: Asked) -> Iterator[tuple[int, int]]:
+    """Take steps in order, and stop at each time that may say something new, once all steps before it are taken.
+
+    Gives that time and the one of the answer before. Of several between which nothing came it is the first.
+    """
+    totals.drawn = max(totals.drawn, asked.drawn)
+    after, told, marked = asked.after, asked.told, totals.told == asked.told
+    for step in itertools.chain(steps, [None]):
+        begin = asked.upto if step is None else min(step.period * asked.every, asked.upto)
+        if not marked and begin >= told:
+            totals.mark(told)
+            marked = True
+        ends = asked.between(after, begin)
+        if ends is not None:
+            yield ends[0], told
+            after = told = ends[1]
+            totals.mark(told)
+        if step is not None:
+            totals.take(step)
 
 
 def answered(totals: Totals, steps: Iterable[PeriodStep], asked: Asked) -> Iterator[pa.Table]:
-    """Take steps in order, and answer at each time that is asked for once all steps before it are taken."""
-    after = asked.after
-    for step in steps:
+    """The answers while steps are taken."""
+    for end, since in counted(totals, steps, asked):
         if not totals.empty:
-            yield from map(totals.answer, asked.before(after, step.period))
-        after = max(after, min(step.period * asked.every, asked.upto))
-        totals.take(step)
-    if not totals.empty:
-        yield from map(totals.answer, asked.before(after, asked.upto // asked.every))
+            yield totals.answer(end, since, since <= asked.drawn)
 
 
 # -- on the way from tasks to the driver -----------------------------------------------------------

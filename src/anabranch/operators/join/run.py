@@ -154,7 +154,7 @@ class JoinRun:
         """Leave indices to the next run in this process; gives their names."""
         kept = set()
         for step in self._steps.values():
-            self._work.scratch_bytes = max(self._work.scratch_bytes, step.nbytes)
+            self._work.keeps(step.rows, step.nbytes)
             kept.add(step.keep())
         return {name for name in kept if name is not None}
 

@@ -71,6 +71,11 @@ class JoinStep(ABC):
         return None
 
     @property
+    def rows(self) -> int:
+        """Rows that are left to whoever joins next."""
+        return 0
+
+    @property
     def nbytes(self) -> int:
         return 0
 
@@ -103,6 +108,10 @@ class HashStep(JoinStep):
         keys = ", ".join(f"{side.value.sql} {kind}" for side, kind in zip(self._own_sides, self._kinds, strict=True))
         # Sources are told apart by alias in expressions, but not in what they read.
         return f"{self._own.identity} by {self.name} {keys.replace(f'`{self._own.alias}.', '`')}"
+
+    @property
+    def rows(self) -> int:
+        return 0 if self._index is None else self._index.rows
 
     @property
     def nbytes(self) -> int:

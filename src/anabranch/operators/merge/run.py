@@ -194,10 +194,8 @@ class MergeRun:
         state = SavedState(tables, facts)
         names = [self._merge.state_name(at, self._inputs) for at in (end, start)]
         self._files.save(names[0], names[1], part, parts, state, self._wanted)
-        for name, table in tables.items():
-            if name.startswith(("left", "right")):
-                self._inputs.work.scratch_rows += table.num_rows
-                self._inputs.work.scratch_bytes += table.nbytes
+        held = [table for name, table in tables.items() if name.startswith(("left", "right"))]
+        self._inputs.work.keeps(sum(table.num_rows for table in held), sum(table.nbytes for table in held))
 
     def _wanted(self) -> set[str]:
         """The names of states from which someone may go on who shares them."""

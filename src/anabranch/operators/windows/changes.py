@@ -146,6 +146,7 @@ class WindowChanges(Operator):
         if files is None:
             return
         files.write(_SHOWN, (end,), shown)
+        inputs.work.keeps(shown.num_rows, shown.nbytes)
         # The batch may be run again: what it started with is still needed.
         for file in [file for file in files.of_kind(_SHOWN) if file.numbers < (end,)][:-1]:
             files.delete(file)

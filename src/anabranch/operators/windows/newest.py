@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ def newest_window(operator: Windowed, at: Offsets, inputs: Inputs) -> pa.Table:
     end = 0 if axis is None else operator.panes.next_end(axis) - operator.slide
     if axis is None or (operator.unit == "rows" and end <= 0):
         return schema.empty_table()
-    at = all_windows(at)
+    at, inputs = all_windows(at), replace(inputs, scratch=None)
     tasks = operator.plan(just_before(operator, at, end, inputs), at, inputs, 1)
     return pa.Table.from_batches([batch for task in tasks for batch in operator.run(task, inputs)], schema)
 

@@ -64,6 +64,10 @@ class WindowRing:
         """How far on the axis it has come: earlier windows cannot be asked for any more."""
 
     @property
+    def rows(self) -> int:
+        return sum(len(basic.rows) for basic in self._window)
+
+    @property
     def nbytes(self) -> int:
         held = sum(basic.rows.nbytes + basic.nodes.nbytes for basic in self._window)
         return held + self._index.nbytes + self._ring.nbytes

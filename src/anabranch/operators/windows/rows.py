@@ -381,8 +381,8 @@ class _Run:
             count = table.num_rows
             yield self._project(table, np.full(count, end), np.full(count, stamp), None)
         ring.reach(self._reached)
-        self._work.scratch_bytes = ring.nbytes
         if name is not None:
+            self._work.keeps(ring.rows, ring.nbytes)
             live_rings.put(name, ring)
 
     def _live_ring(self) -> tuple[WindowRing, str | None]:

@@ -93,6 +93,7 @@ class WindowRun:
         if keep and self._scratch is not None:
             self._keep(self._scratch, begin, first, reached)
             if self._values is not None and not self._values.crowded:
+                self._work.keeps(self._values.rows, self._values.nbytes)
                 live.put(self._scratch.name, self._values)
 
     def _axis(self, offset: Offset) -> int:
@@ -165,7 +166,6 @@ class WindowRun:
             rows = rows.since(values.next_row)
         if high > values.next_row:
             values.take(rows.axis, rows.keys, rows.arguments, high)
-            self._work.scratch_bytes = max(self._work.scratch_bytes, values.nbytes)
 
     # -- folding rows ----------------------------------------------------------------------------------
 
@@ -302,7 +302,7 @@ class WindowRun:
         if self._open.num_rows:
             scratch.keep_open(self._end.row, high, self._open)
         scratch.clean(self._start.row, self._first_needed(begin))
-        self._work.scratch_rows, self._work.scratch_bytes = scratch.size()
+        self._work.keeps(*scratch.size())
 
 
 class _Rows(NamedTuple):

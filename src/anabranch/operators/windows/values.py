@@ -119,6 +119,10 @@ class _Indexed:
         return self._index
 
     @property
+    def rows(self) -> int:
+        return sum(len(pane.nodes) for pane in self._panes)
+
+    @property
     def nbytes(self) -> int:
         return sum(pane.nbytes for pane in self._panes) + (0 if self._index is None else self._index.nbytes)
 
@@ -308,6 +312,11 @@ class WindowValues:
         """Let it take no more than so many bytes of memory, apart from indices of nodes."""
         for indexed in self._indexed:
             indexed.budget = budget // len(self._indexed)
+
+    @property
+    def rows(self) -> int:
+        """How many values the indices hold."""
+        return sum(indexed.rows for indexed in self._indexed)
 
     @property
     def nbytes(self) -> int:

@@ -19,6 +19,7 @@ from anabranch.expressions.reading import NUMBER, many_values
 from anabranch.functions import SCALARS, function_names, named, spark_has
 from anabranch.log.stream import PARTS
 from anabranch.sql.checking.time_texts import check_time_texts
+from anabranch.sql.reading.elsewhere import AS_OF, FUNCTIONS, RANKED
 from anabranch.sql.reading.tokens import error_at, tokenize
 from anabranch.sql.tree import Select
 
@@ -86,7 +87,8 @@ def check_tree(select: Select, *, standing: bool) -> None:
     for node in select.tree.walk():
         if isinstance(node, _NEVER) or not isinstance(node, _NODES):
             what = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).lower()
-            raise select.error("NOT_IN_THE_LANGUAGE", f'a query cannot have "{what}"', node)
+            hint = RANKED.hint if isinstance(node, exp.Qualify) else None
+            raise select.error("NOT_IN_THE_LANGUAGE", f'a query cannot have "{what}"', node, hint=hint)
         _check_leaf(select, node)
         check_time_texts(select, node, standing=standing)
         if isinstance(node, exp.Table):
@@ -111,9 +113,9 @@ def _check_leaf(select: Select, node: exp.Expr) -> None:
 def _check_table(select: Select, table: exp.Table) -> None:
     if not isinstance(table.this, exp.Identifier):
         name = getattr(table.this, "name", "") or table.this.sql()
-        raise select.error(
-            "TABLE_NOT_ALLOWED", f'"{name}" is not a stream', table, hint="FROM takes names of streams, no functions"
-        )
+        elsewhere = FUNCTIONS.get(name.lower())
+        hint = "FROM takes names of streams, no functions" if elsewhere is None else elsewhere.hint
+        raise select.error("TABLE_NOT_ALLOWED", f'"{name}" is not a stream', table, hint=hint)
     if table.args.get("catalog") is not None or (table.args.get("db") is not None and table.name.lower() not in PARTS):
         parts = ".".join(part.name for part in table.parts)
         raise select.error(
@@ -124,7 +126,12 @@ def _check_table(select: Select, table: exp.Table) -> None:
         )
     extra = [name for name, value in table.args.items() if value and name not in _TABLE_PARTS]
     if extra:
-        raise select.error("NOT_IN_THE_LANGUAGE", f"a stream cannot be read with {extra[0]}", table)
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            f"a stream cannot be read with {extra[0]}",
+            table,
+            hint=AS_OF.hint if extra[0] == "version" else None,
+        )
 
 
 def _check_lateral(select: Select, lateral: exp.Lateral) -> None:
@@ -173,7 +180,8 @@ def _check_function(select: Select, node: exp.Func, standing: bool) -> None:
 
 def _function_error(select: Select, name: str, node: exp.Expr) -> SqlError:
     allowed = "only functions that compute from their arguments are allowed"
-    hint = did_you_mean(name.lower(), function_names(), allowed)
+    elsewhere = FUNCTIONS.get(name.lower())
+    hint = elsewhere.hint if elsewhere is not None else did_you_mean(name.lower(), function_names(), allowed)
     keyword = re.escape(name) if "start" not in node.meta else None
     return select.error("FUNCTION_NOT_ALLOWED", f'function "{name}" cannot be used', node, hint=hint, keyword=keyword)
 

@@ -1,7 +1,7 @@
 """Text into statements.
 
 The statements that are ours are read token by token here; a SELECT inside one goes to
-`query_parser`. What the language will have but has not gets its own error in `LATER`.
+`query_parser`. What other systems have is told apart in `elsewhere`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import Literal
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from anabranch.errors import AnabranchError, did_you_mean
+from anabranch.errors import AnabranchError, SqlError, did_you_mean
 from anabranch.sql.reading.archive_statements import take_alter_archive, take_alter_stream, take_vacuum
 from anabranch.sql.reading.create_query import SELECTS, take_select
 from anabranch.sql.reading.cursor import Cursor, word
+from anabranch.sql.reading.elsewhere import refuse_statement, refused_clause
 from anabranch.sql.reading.names import take_name, take_new_name
 from anabranch.sql.reading.objects import SAYINGS, Sayings
 from anabranch.sql.reading.table_statements import take_delete, take_merge, take_names, take_update
@@ -43,12 +44,7 @@ from anabranch.sql.statements import (
 
 __all__ = ["is_complete", "parse"]
 
-LATER: dict[tuple[str, ...], str] = {
-    ("SENSORS",): "declare a stream for each sensor with CREATE STREAM",
-    ("MATERIALIZED", "VIEW"): "write CREATE CONTINUOUS QUERY … AS SELECT …",
-    ("TRIGGER",): "write CREATE CONTINUOUS QUERY … AS SELECT … WHERE … and subscribe to it",
-}
-"""What CREATE has a place for but nothing behind it, and what to write instead."""
+_UNREADABLE = ("SYNTAX_ERROR", "TYPE_NOT_SUPPORTED")
 
 
 def parse(text: str, sayings: Sayings = SAYINGS) -> list[Statement]:
@@ -61,7 +57,11 @@ def parse(text: str, sayings: Sayings = SAYINGS) -> list[Statement]:
 
 def _parse_one(tokens: list[Token], text: str, sayings: Sayings) -> Statement:
     cursor = Cursor(tokens, text)
-    statement = _statement(cursor, sayings)
+    refuse_statement(cursor)
+    try:
+        statement = _statement(cursor, sayings)
+    except SqlError as problem:
+        raise (refused_clause(tokens, text) if problem.name in _UNREADABLE else None) or problem from None
     cursor.end()
     return dataclasses.replace(statement, source=cursor.source(0, len(tokens)))
 
@@ -97,10 +97,6 @@ def _unknown(cursor: Cursor, verb: str = "") -> AnabranchError:
 
 
 def _create(cursor: Cursor, sayings: Sayings) -> Statement:
-    for words, hint in LATER.items():
-        if cursor.next_is("CREATE", *words):
-            name = " ".join(("CREATE", *words))
-            raise cursor.error_here("NOT_IN_THE_LANGUAGE", f"{name} is not available", hint=hint)
     cursor.expect("CREATE")
     for saying in sayings:
         if cursor.words(*saying.creating):

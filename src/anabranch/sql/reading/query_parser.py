@@ -13,6 +13,7 @@ from anabranch.errors import AnabranchError
 from anabranch.expressions.reading import Parser
 from anabranch.sql.checking.safety import called
 from anabranch.sql.reading.clauses import take_clauses
+from anabranch.sql.reading.group_windows import with_windows
 from anabranch.sql.reading.tokens import error_at
 from anabranch.sql.tree import Select
 
@@ -63,7 +64,7 @@ def _parse_tree(tokens: list[Token], text: str) -> exp.Expr:
         raise _syntax_error("", None, tokens, text) from None
     tree = trees[0] if len(trees) == 1 else None
     if isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery):
-        return _with_whole_intervals(_with_units(tree))
+        return _with_whole_intervals(with_windows(_with_units(tree)))
     raise error_at("SYNTAX_ERROR", "this is not a query", text, tokens[0].start, hint="begin with SELECT")
 
 

@@ -11,6 +11,7 @@ from anabranch.log.stream import PARTS
 from anabranch.schema import StreamSchema
 from anabranch.sql.checking.archive_clauses import refuse_archives
 from anabranch.sql.checking.join_clauses import refuse_join_clauses
+from anabranch.sql.reading.elsewhere import ANTI_JOIN, RANKED, SEMI_JOIN
 from anabranch.sql.standing.columns import Scope
 from anabranch.sql.tree import Select
 from anabranch.sql.windows.aggregate_functions import aggregate_name
@@ -25,8 +26,8 @@ CLAUSES: dict[str, tuple[str, str]] = {
     "cluster": ("a standing query answers in the order of time", "leave CLUSTER BY out"),
     "distribute": ("a standing query decides itself where rows go", "leave DISTRIBUTE BY out"),
     "offset": ("a standing query answers from the first row", "leave OFFSET out, or SUBSCRIBE TO … FROM a number"),
-    "windows": ("window functions cannot be used in a standing query", "aggregate with WINDOW = INTERVAL … after FROM"),
-    "qualify": ("QUALIFY cannot be used in a standing query", "use HAVING"),
+    "windows": ("window functions cannot be used in a standing query", RANKED.hint),
+    "qualify": ("QUALIFY cannot be used in a standing query", RANKED.hint),
 }  # fmt: skip
 """Clauses a standing query cannot have: why, and what instead."""
 
@@ -111,8 +112,16 @@ def _refuse_subqueries(select: Select, tree: exp.Select) -> None:
                 "NOT_IN_THE_LANGUAGE",
                 "a standing query cannot hold a subquery",
                 node,
-                hint="make the inner query a stream with CREATE STREAM … AS SELECT …",
+                hint=_instead_of(node),
             )
+
+
+def _instead_of(query: exp.Query) -> str:
+    """What says the same as a subquery in a condition."""
+    around = query.find_ancestor(exp.Exists, exp.In, exp.SubqueryPredicate)
+    if around is None:
+        return "make the inner query a stream with CREATE STREAM … AS SELECT …"
+    return (ANTI_JOIN if isinstance(around.parent, exp.Not) else SEMI_JOIN).hint
 
 
 def _refuse_aggregates_in_where(select: Select, tree: exp.Select) -> None:

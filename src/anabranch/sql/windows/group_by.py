@@ -14,7 +14,7 @@ from anabranch.sql.standing.columns import WINDOW_COLUMNS, Scope, sql_of, window
 from anabranch.sql.standing.rows import check_condition
 from anabranch.sql.tree import Window
 from anabranch.sql.windows.aggregate_functions import aggregate_name
-from anabranch.sql.windows.time_windows import window_of
+from anabranch.sql.windows.time_windows import length_of_key, window_of
 from anabranch.sql.windows.windowed import type_in_window
 
 NO_WINDOW = Window("time", 0, 0)
@@ -36,6 +36,8 @@ def read_groups(scope: Scope, tree: exp.Select, aliases: Mapping[str, exp.Expr])
     if tree.args.get("distinct"):
         reader.read_distinct()
     reader.read_group()
+    if reader.window is None and reader.within:
+        reader.window = Window("time", min(reader.within), min(reader.within))
     if reader.window is None and scope.has_windows:
         raise _unbounded(scope, tree)
     return GroupBy(reader.window or NO_WINDOW, reader.window_keys, reader.keys)
@@ -48,7 +50,15 @@ def _unbounded(scope: Scope, tree: exp.Select) -> SqlError:
         "AGGREGATE_UNBOUNDED",
         f'{what} over "{scope.stream}" would never be finished, and its groups would be kept forever',
         call if call is not None else tree.args.get("group"),
-        hint="add WINDOW = INTERVAL … after FROM",
+        hint=unbounded_hint(scope.schema.time),
+    )
+
+
+def unbounded_hint(time: str) -> str:
+    """What bounds an aggregate over a stream with that time column."""
+    return (
+        f"add WINDOW = INTERVAL 1 MINUTE after FROM, or GROUP BY date_trunc('minute', {time}); for totals of all that "
+        "came since a time write FROM … SINCE TIMESTAMP '2026-01-01 00:00:00' … EMIT EVERY INTERVAL 1 MINUTE"
     )
 
 
@@ -60,6 +70,8 @@ class _Reader:
     window: Window | None
     window_keys: list[exp.Expr] = field(default_factory=list)
     keys: dict[str, exp.Expr] = field(default_factory=dict)
+    within: list[int] = field(default_factory=list)
+    """Lengths of windows of which a key never comes back in another."""
 
     def read_distinct(self) -> None:
         """DISTINCT groups by all that is selected."""
@@ -109,6 +121,9 @@ class _Reader:
         for node in key.walk():
             if aggregate_name(node):
                 raise error("AGGREGATE_MISPLACED", "GROUP BY cannot hold an aggregate", written)
+        length = length_of_key(self.scope, key)
+        if length is not None:
+            self.within.append(length)
         self._add(checked(self.scope, key))
 
     def _add(self, value: exp.Expr) -> None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from sqlglot import exp
 
 from anabranch.errors import SqlError
+from anabranch.expressions.formats import told_apart
 from anabranch.expressions.functions import SCALARS
 from anabranch.sql.checking.safety import called
 from anabranch.sql.reading.intervals import UNITS, interval_us
 from anabranch.sql.standing.columns import Scope
 from anabranch.sql.tree import Window
 
+_DATES = ("date", "to_date")
 _TRUNCATED = ("SECOND", "MINUTE", "HOUR", "DAY")
 _UNEVEN = {"months": ("MONTH", "MON", "MM"), "quarters": ("QUARTER",), "years": ("YEAR", "YYYY", "YY")}
 """What Spark's date_trunc calls the units that have no fixed length."""
@@ -46,6 +48,24 @@ def window_of(scope: Scope, key: exp.Expr) -> Window | None:
         raise scope.select.error(
             "NOT_IN_THE_LANGUAGE", "session windows are not available", key, hint="write WINDOW = INTERVAL …"
         )
+    return None
+
+
+def length_of_key(scope: Scope, key: exp.Expr) -> int | None:
+    """The length of windows no two of which have the same key of the time, if it is such a key.
+
+    `to_date(ts)` and `date_format(ts, 'yyyy-MM-dd HH')` do: once time has passed such a window, its group is complete.
+    `hour(ts)` comes back every day, so it does not.
+    """
+    if scope.is_join or not scope.has_windows:
+        return None
+    if isinstance(key, exp.Cast):
+        return UNITS["DAY"] if key.to.this == exp.DataType.Type.DATE and _is_time(scope, key.this) else None
+    name, arguments = called(key), key.expressions
+    if name in _DATES and len(arguments) == 1:
+        return UNITS["DAY"] if _is_time(scope, arguments[0]) else None
+    if name == "date_format" and len(arguments) == 2 and _is_time(scope, arguments[0]) and arguments[1].is_string:
+        return told_apart(arguments[1].name)
     return None
 
 

@@ -60,6 +60,12 @@ class ChainIndex:
         return int(self._chains.heads.nbytes + self._chains.entries.nbytes)
 
     @property
+    def rows(self) -> int:
+        """How many rows it holds that a window asked for last may need."""
+        top = int(self._state[TOP])
+        return top - max(int(self._state[OLDEST]), top - self.room, 0)
+
+    @property
     def covers_from(self) -> int:
         """The oldest row that is surely there, if it was ever entered."""
         oldest = int(self._state[TOP]) - self.room
