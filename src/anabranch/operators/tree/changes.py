@@ -1,0 +1,83 @@
+"""Changes: rows with weights. A weight of 2 says that a row comes twice, -1 that it goes; an update is both.
+
+The same row may stand in several places; what counts is the sum of its weights. `consolidated` says it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anabranch.kernels.groups import encode
+
+Weights = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """See the module."""
+
+    rows: pa.Table
+    weights: Weights
+
+    @staticmethod
+    def none(schema: pa.Schema) -> Changes:
+        return Changes(schema.empty_table(), np.zeros(0, np.int64))
+
+    @staticmethod
+    def of(rows: pa.Table, weight: int = 1) -> Changes:
+        """All rows come, or with a weight of -1 go."""
+        return Changes(rows.combine_chunks(), np.full(rows.num_rows, weight, np.int64))
+
+    def __len__(self) -> int:
+        return self.rows.num_rows
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.rows.nbytes + self.weights.nbytes)
+
+    def with_rows(self, rows: pa.Table) -> Changes:
+        """Other rows in the place of these, with the same weights."""
+        return Changes(rows, self.weights)
+
+    def take(self, places: NDArray[np.int64]) -> Changes:
+        return Changes(self.rows.take(pa.array(places)), self.weights[places])
+
+    def filter(self, kept: NDArray[np.bool_]) -> Changes:
+        return Changes(self.rows.filter(pa.array(kept)), self.weights[kept])
+
+    def negated(self) -> Changes:
+        return Changes(self.rows, -self.weights)
+
+    def consolidated(self) -> Changes:
+        """Each row once, with the sum of its weights, in the order of first appearance; none with a sum of 0.
+
+        >>> rows = pa.table({"a": [1, 2, 1, None], "b": ["x", "y", "x", None]})
+        >>> some = Changes(rows, np.array([1, 1, -1, 2])).consolidated()
+        >>> some.rows.to_pylist(), some.weights.tolist()
+        ([{'a': 2, 'b': 'y'}, {'a': None, 'b': None}], [1, 2])
+        """
+        if not len(self):
+            return self
+        groups = encode(self.rows.columns, len(self))
+        sums = np.zeros(groups.size, np.int64)
+        np.add.at(sums, groups.codes, self.weights)
+        first = np.full(groups.size, len(self), np.int64)
+        np.minimum.at(first, groups.codes, np.arange(len(self)))
+        places = np.sort(first[sums != 0])
+        return Changes(self.rows.take(pa.array(places)), sums[groups.codes[places]])
+
+
+def together(parts: Sequence[Changes], schema: pa.Schema) -> Changes:
+    """All of several changes."""
+    some = [part for part in parts if len(part)]
+    if not some:
+        return Changes.none(schema)
+    if len(some) == 1:
+        return some[0]
+    rows = pa.concat_tables([part.rows for part in some]).combine_chunks()
+    return Changes(rows, np.concatenate([part.weights for part in some]))

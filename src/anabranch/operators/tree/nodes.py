@@ -1,0 +1,192 @@
+"""The nodes of a tree: plain data that says what is computed. What a node does with changes is in `steps`.
+
+A tree is a tuple of nodes in which each reads others before it, by their numbers, so that what two of them read is
+computed once. The columns of a node have names that differ, and expressions are SQL over the names of what it reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+JoinKind = Literal["inner", "left", "right", "full", "semi", "anti", "not_in"]
+
+
+@dataclass(frozen=True)
+class Node:
+    """Base of all nodes."""
+
+    kind: ClassVar[str]
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The numbers of the nodes it reads."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Source(Node):
+    """Rows of a stream. `columns` are (name here, column of the stream).
+
+    `form`: "rows" come and stay; "changes" are the log of a table's or view's changes, where `_change` says what
+    becomes of a row.
+    """
+
+    kind: ClassVar[str] = "source"
+    stream: str
+    columns: tuple[tuple[str, str], ...]
+    form: Literal["rows", "changes"] = "rows"
+
+
+@dataclass(frozen=True)
+class Part(Node):
+    """The answers of an operator as JSON, such as a windowed aggregate: rows that come and stay."""
+
+    kind: ClassVar[str] = "part"
+    operator: dict[str, Any]
+    columns: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Rows(Node):
+    """The rows for which `where` is true, as `columns`, (name, SQL)."""
+
+    kind: ClassVar[str] = "rows"
+    input: int
+    columns: tuple[tuple[str, str], ...]
+    where: str | None = None
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True)
+class Join(Node):
+    """Pairs of rows with equal keys (NULL equals nothing) for which `condition`, SQL over both, is true.
+
+    The columns are those of the left and then those of the right, of `semi`, `anti` and `not_in` only the left ones.
+    `left`, `right` and `full` also have the rows that meet none, with NULLs. `semi`: rows of the left that meet any;
+    `anti`: those that meet none; `not_in`: like anti, where a comparison of keys that is neither true nor false counts
+    as met (SQL's NOT IN with its NULLs). Without keys every row meets every other.
+    """
+
+    kind: ClassVar[str] = "join"
+    left: int
+    right: int
+    join: JoinKind
+    keys: tuple[tuple[str, str], ...]
+    condition: str | None = None
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True)
+class Call:
+    """An aggregate or window function: `name` of its column, the function, and the columns it is about.
+
+    `distinct`: of the different values. `filter` is a BOOLEAN column: only rows where it is true count.
+    """
+
+    name: str
+    function: str
+    arguments: tuple[str, ...] = ()
+    distinct: bool = False
+    filter: str | None = None
+    options: tuple[tuple[str, Any], ...] = ()
+    """What else is said, such as the constant of lag() or the frame of a running sum; see the step."""
+
+
+@dataclass(frozen=True)
+class Aggregate(Node):
+    """A row for each group of rows with the same keys (NULL is a key): the keys, then what is called.
+
+    Without keys there is one group, which is there even where no rows are. Without calls it is DISTINCT.
+    """
+
+    kind: ClassVar[str] = "aggregate"
+    input: int
+    keys: tuple[str, ...]
+    calls: tuple[Call, ...] = ()
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True)
+class Union(Node):
+    """All rows of all, by place (UNION ALL); columns are named as those of the first."""
+
+    kind: ClassVar[str] = "union"
+    inputs: tuple[int, ...]
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        return self.inputs
+
+
+@dataclass(frozen=True)
+class SetOperation(Node):
+    """INTERSECT or EXCEPT, with `all` as often as rows come; by place."""
+
+    kind: ClassVar[str] = "set_operation"
+    left: int
+    right: int
+    operation: Literal["intersect", "except"]
+    all: bool = False
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        return (self.left, self.right)
+
+
+Order = tuple[tuple[str, bool, bool], ...]
+"""(column, descending, NULLs first) for each; ties are broken by all columns, so that nothing is left to chance."""
+
+
+@dataclass(frozen=True)
+class Top(Node):
+    """Of each part the rows from place `offset` on in an order, `limit` of them or all."""
+
+    kind: ClassVar[str] = "top"
+    input: int
+    partition: tuple[str, ...]
+    order: Order
+    limit: int | None
+    offset: int = 0
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True)
+class Ranked(Node):
+    """All rows, each with what window functions say of it among those of its part, in an order."""
+
+    kind: ClassVar[str] = "ranked"
+    input: int
+    partition: tuple[str, ...]
+    order: Order
+    calls: tuple[Call, ...]
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True)
+class Expire(Node):
+    """Rows go once `column`, a time, is more than `after` (µs) older than the time that all streams have reached."""
+
+    kind: ClassVar[str] = "expire"
+    input: int
+    column: str
+    after: int
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        return (self.input,)
