@@ -14,8 +14,8 @@ from anabranch.operators.tree.changes import Changes
 class Step(Protocol):
     """A node at work, with what it has to remember: always in arrangements, which others write down and bring back.
 
-    What it has answered so far, added up, is the node's answer over what it has been given so far, added up. That holds after
-    each call, however changes were cut, and in whatever order rows stand in them. It is made by
+    What it has answered so far, added up, is the node's answer over what it has been given so far, added up. That holds
+    after each call, however changes were cut, and in whatever order rows stand in them. It is made by
     `steps.step_of(node, schemas of what it reads, for each whether its rows only ever come)`.
     """
 
@@ -24,7 +24,7 @@ class Step(Protocol):
     """Whether what it answers never goes again."""
 
     def take(self, inputs: Sequence[Changes], reached: int) -> Changes:
-        """The change of the answer, for those of what it reads; `reached` is the time (µs) that all streams have reached."""
+        """The change of the answer, for those of what it reads; `reached`: the time (µs) of all streams."""
         ...
 
     def kept(self) -> Mapping[str, Arrangement]:
