@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from anabranch.errors import AnabranchError, CatalogError
 from anabranch.schema import StreamSchema
 from anabranch.sql import StandingPlan, parse, plan_standing
 from anabranch.sql.standing import plan as table
-from anabranch.sql.statements import CreateQuery, CreateStream, CreateStreamAs, SelectOnce
+from anabranch.sql.statements import CreateQuery, CreateStream, CreateStreamAs, CreateTable, SelectOnce
+from anabranch.tables.declaration import TableInfo
 from anabranch.testing.slt import File, read
 from anabranch.testing.sparkless import SparklessDatabase
 from tests.sql.first_rows import is_of_first_rows, plan_first_rows
@@ -41,6 +43,9 @@ def plans_of(file: File) -> Iterator[tuple[str, StandingPlan]]:
             if isinstance(statement, CreateStream):
                 with contextlib.suppress(AnabranchError):
                     schemas[statement.name.lower()] = StreamSchema.of(dict(statement.columns), time=statement.time)
+            elif isinstance(statement, CreateTable):
+                table_info = TableInfo.declare(statement.name, statement.columns, statement.key)
+                schemas[table_info.changes.lower()] = replace(table_info.stream().schema, key=table_info.key)
             elif isinstance(statement, CreateQuery | CreateStreamAs | SelectOnce):
                 try:
                     plan = plan_standing(statement.select, find)

@@ -166,7 +166,8 @@ class OperatorHarness:
         """What a micro-batch would answer, and what is due then; nothing of it is kept."""
         readers = {name: log.worker() for name, log in self._logs.items()}
         with tempfile.TemporaryDirectory(prefix="anabranch-harness-") as scratch:
-            shutil.copytree(self.scratch, scratch, dirs_exist_ok=True)
+            if self.scratch.exists():
+                shutil.copytree(self.scratch, scratch, dirs_exist_ok=True)
             answer = run_batch(self.operator, Inputs(readers, scratch), start, end, 1)
             return answer, self._due(end, scratch)
 

@@ -132,9 +132,10 @@ def refuse_statement(cursor: Cursor) -> None:
 def refused_clause(tokens: Sequence[Token], text: str) -> SqlError | None:
     """What to say of a statement that cannot be read, if something of another system stands in it."""
     said = [word(token) for token in tokens]
+    has_keys = said[:2] == ["CREATE", "TABLE"]
     for at in range(len(said)):
         for words, instead in CLAUSES.items():
-            if tuple(said[at : at + len(words)]) == words:
+            if tuple(said[at : at + len(words)]) == words and not (has_keys and instead is _KEYS):
                 name = " ".join(part for part in words if part[:1].isalpha())
                 message = f"{name} is not available"
                 return error_at("NOT_IN_THE_LANGUAGE", message, text, tokens[at].start, hint=instead.hint)
