@@ -170,6 +170,7 @@ def test_the_store_of_estimates_does_not_depend_on_batches_or_tasks() -> None:
         newest = {row[1]: row[2:] for row in told(answers)}
         assert {row[1]: row[2:] for row in told(stores[-1])} == newest  # live rows are all read: what is told stays so
     assert all(same(store, stores[0]) for store in stores)
+    assert stores[0] is not None
     assert stores[0].num_rows == 3
 
 
