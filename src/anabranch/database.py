@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from anabranch.connectors.base import Reader
 
 
+_CHANGES_US = 86_400_000_000
+"""How long changes of a view are kept where nothing is said."""
 _NOT_LOOKED_AT = {"newest_us": None, "ahead_us": 0, "rejects": 0, "retain_us": None, "of_host": False}
 """Of a stream whose rows nobody looks at to show it."""
 
@@ -171,9 +173,16 @@ class Database:
     # -- tables --------------------------------------------------------------------------------
 
     def table(self, name: str) -> pa.Table:
-        """The rows of a table as they are now, in the order of their keys."""
+        """The rows of a table or view as they are now, in the order of their keys."""
         self._check()
+        if self.catalog.has_view(name):
+            return self.view_state(name).table.select(self.catalog.view(name).shown.names)
         return self.table_writer(name).state().table
+
+    def view_state(self, view: str) -> State:
+        """The rows of a view as they are now, by key."""
+        self._check()
+        return self._tables.state_of_view(view)
 
     def upsert(self, table: str, data: Any) -> int:
         """Add rows to a table, in the place of those that have their keys; on disk when it returns.
@@ -387,6 +396,10 @@ class Database:
         `retain_us`: how long its answers are kept (None: for good).
         """
         return self._queries.create(name, select, kind, owner, alone=alone, retain_us=retain_us)
+
+    def create_view(self, name: str, select: Select, retain_us: int | None = None) -> Query:
+        """Make a view from a parsed SELECT, and start what keeps it; `retain_us`: how long its changes are kept."""
+        return self._queries.create_view(name, select, _CHANGES_US if retain_us is None else retain_us)
 
     def planned(self, select: Select, name: str | None = None, host: str | None = None) -> StandingPlan:
         """What `create_query` would make of a parsed SELECT, or `create_member`; refused where they would."""

@@ -118,7 +118,7 @@ def select_once(db: Database, statement: s.SelectOnce) -> Result:
         return Result(answer.table, notices=answer.notices)
     if plan.here is not None:
         rows = plan.here
-        schema = db.catalog.table(rows.table)
+        schema = db.catalog.rows_by_key(rows.table)
         scan = TableScan(schema.changes, rows.columns, schema.key[0], rows.filter)
         return Result(db.run_here_or_in_spark(scan))
     return Result(db.engine().ask(lambda: _by_spark(db, plan), seconds))
@@ -228,6 +228,10 @@ def show(db: Database, statement: s.Show) -> Result:
     return Result(OBJECTS[statement.kind].show(db, Page(statement.like, statement.limit, statement.offset)))
 
 
+def show_create(db: Database, statement: s.ShowCreate) -> Result:
+    return Result(pa.table({"statement": [OBJECTS[statement.kind].declared(db, statement.name or "")]}))
+
+
 def describe(db: Database, statement: s.Describe) -> Result:
     which = _described(db, statement)
     return Result(OBJECTS[which.kind].describe(db, which))
@@ -263,6 +267,7 @@ EXECUTES: dict[type[s.Statement], Doing] = {
     s.Subscribe: subscribe,
     s.Explain: explain,
     s.Show: show,
+    s.ShowCreate: show_create,
     s.Describe: describe,
     s.Drop: drop,
 }

@@ -16,7 +16,7 @@ import pytest
 
 from anabranch.errors import AnabranchError
 from anabranch.log.segment import Segment
-from anabranch.tables import writing
+from anabranch.tables import keeping
 from anabranch.testing.clock import ManualClock
 from anabranch.testing.sparkless import SparklessDatabase
 from tests.sampling import ROUNDS, sampled
@@ -125,7 +125,7 @@ class Naive:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", sampled(list(range(40)), 2, "tables"))
 def test_any_statements_by_two_writers(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "_LEAST_TAIL", 10**9 if seed % 3 else 7)
+    monkeypatch.setattr(keeping, "_LEAST_TAIL", 10**9 if seed % 3 else 7)
     chance = random.Random(seed)
     clock = ManualClock("2026-01-01 00:00:00")
 
@@ -242,9 +242,9 @@ def test_a_process_that_is_killed_leaves_all_of_a_statement_or_nothing(round: in
     program = textwrap.dedent(
         """
         import sys
-        from anabranch.tables import writing
+        from anabranch.tables import keeping
         from anabranch.testing.sparkless import SparklessDatabase
-        writing._LEAST_TAIL = 300
+        keeping._LEAST_TAIL = 300
         db = SparklessDatabase(sys.argv[1])
         for a in range(10_000):
             db.append("t", [{"a": a, "b": str(i), "n": i, "d": None} for i in range(50)])
@@ -276,7 +276,7 @@ def test_a_process_that_is_killed_leaves_all_of_a_statement_or_nothing(round: in
 def test_changes_are_let_go_of_and_a_row_from_before_meets_the_oldest_state_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "_LEAST_TAIL", 4)
+    monkeypatch.setattr(keeping, "_LEAST_TAIL", 4)
     clock = ManualClock("2026-01-01 00:00:00")
     with SparklessDatabase(tmp_path / "db", settings={"segment_parts": 2}, clock=clock) as db:
         db.sql("CREATE TABLE t (k INT PRIMARY KEY, v INT) RETAIN INTERVAL 10 SECONDS")

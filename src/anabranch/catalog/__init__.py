@@ -2,6 +2,6 @@
 
 from anabranch.catalog.catalog import Catalog
 from anabranch.catalog.query_info import QueryInfo
-from anabranch.catalog.readers import ARCHIVE, QUERY, STREAM, TABLE, ObjectName
+from anabranch.catalog.readers import ARCHIVE, QUERY, STREAM, TABLE, VIEW, ObjectName
 
-__all__ = ["ARCHIVE", "QUERY", "STREAM", "TABLE", "Catalog", "ObjectName", "QueryInfo"]
+__all__ = ["ARCHIVE", "QUERY", "STREAM", "TABLE", "VIEW", "Catalog", "ObjectName", "QueryInfo"]

@@ -41,6 +41,7 @@ from anabranch.log.stream import (
     HOST,
     INFO,
     TABLE,
+    VIEW,
     StreamInfo,
     changes_name,
     changes_owner,
@@ -52,7 +53,7 @@ from anabranch.log.stream import (
 from anabranch.operators.opening import end_of, open_stream
 from anabranch.schema import StreamSchema, arrow_type
 from anabranch.tables.declaration import TableInfo
-from anabranch.tables.writing import hold_all
+from anabranch.tables.keeping import hold_all
 
 if TYPE_CHECKING:
     from anabranch.connectors.base import Reader
@@ -147,17 +148,18 @@ class Catalog:
             if not storage.exists(INFO):
                 info.create(storage)
             return info
-        if self.has_table(name):
+        if self.has_rows_by_key(name):
+            kind = "view" if self.has_view(name) else "table"
             raise CatalogError(
                 "TABLE_CHANGES",
-                f'"{name}" is a table, whose rows change, and no stream',
+                f'"{name}" is a {kind}, whose rows change, and no stream',
                 hint=f"read its changes from {changes_name(name)}, join a stream with it by "
                 "JOIN … FOR SYSTEM_TIME AS OF, or ask once with SELECT",
             )
         raise CatalogError(
             "STREAM_NOT_FOUND",
             f'stream "{name}" does not exist',
-            hint=did_you_mean(name, [*self.stream_names(), *self.table_names()], "SHOW STREAMS lists them"),
+            hint=did_you_mean(name, [*self.stream_names(), *self._owners_of_changes()], "SHOW STREAMS lists them"),
         )
 
     def stream_names(self) -> list[str]:
@@ -170,7 +172,7 @@ class Catalog:
 
     def schema(self, name: str) -> StreamSchema:
         info = self.stream(name)
-        return replace(info.schema, key=TableInfo.of(info).key) if info.origin == TABLE else info.schema
+        return replace(info.schema, key=TableInfo.of(info).key) if info.origin in (TABLE, VIEW) else info.schema
 
     def streams(self) -> list[StreamInfo]:
         """Those whose declaration can be read."""
@@ -228,10 +230,26 @@ class Catalog:
 
     def has_table(self, name: str) -> bool:
         """Whether there is a table of a name: the stream of its changes is there."""
+        return self._origin_of_changes(name) == TABLE
+
+    def has_view(self, name: str) -> bool:
+        return self._origin_of_changes(name) == VIEW
+
+    def has_rows_by_key(self, name: str) -> bool:
+        """Whether there is a table or view of a name: something with rows that change."""
+        return self._origin_of_changes(name) in (TABLE, VIEW)
+
+    def _origin_of_changes(self, name: str) -> str | None:
         data = self.stream_storage(changes_name(name)).read_json(INFO)
-        return isinstance(data, dict) and data.get("origin") == TABLE
+        return data.get("origin") if isinstance(data, dict) else None
 
     def table(self, name: str) -> TableInfo:
+        if self.has_view(name):
+            raise CatalogError(
+                "VIEW_IS_COMPUTED",
+                f'"{name}" is a view: its rows follow from what it reads',
+                hint="change that",
+            )
         if not self.has_table(name):
             raise CatalogError(
                 "TABLE_NOT_FOUND",
@@ -240,13 +258,37 @@ class Catalog:
             )
         return TableInfo.of(self.stream(changes_name(name)))
 
+    def view(self, name: str) -> TableInfo:
+        """What rows a view has, and by which key."""
+        if not self.has_view(name):
+            raise CatalogError(
+                "VIEW_NOT_FOUND",
+                f'view "{name}" does not exist',
+                hint=did_you_mean(name, self.view_names(), "SHOW VIEWS lists them"),
+            )
+        return TableInfo.of(self.stream(changes_name(name)))
+
+    def rows_by_key(self, name: str) -> TableInfo:
+        """The same of a table or view."""
+        return self.view(name) if self.has_view(name) else self.table(name)
+
     def table_names(self) -> list[str]:
         """What the tables are called, in small letters."""
+        return [owner for owner in self._owners_of_changes() if self.has_table(owner)]
+
+    def view_names(self) -> list[str]:
+        return [owner for owner in self._owners_of_changes() if self.has_view(owner)]
+
+    def _owners_of_changes(self) -> list[str]:
+        """The names of tables and views, in small letters."""
         owners = (changes_owner(decoded_name(place)) for place in self.root.child("streams").directories())
-        return [owner for owner in owners if owner is not None and self.has_table(owner)]
+        return [owner for owner in owners if owner is not None and self.has_rows_by_key(owner)]
 
     def tables(self) -> list[TableInfo]:
         return [self.table(name) for name in sorted(self.table_names())]
+
+    def views(self) -> list[TableInfo]:
+        return [self.view(name) for name in sorted(self.view_names())]
 
     def create_table(self, info: TableInfo) -> None:
         if changes_owner(info.name) is not None:
@@ -262,14 +304,14 @@ class Catalog:
             info.stream().create(storage)
 
     def table_schema(self, name: str) -> StreamSchema | None:
-        """The columns of a table, as a SELECT that is asked once reads them; None if there is no such table."""
-        if not self.has_table(name):
+        """The columns of a table or view, as a SELECT that is asked once reads them; None if there is none."""
+        if not self.has_rows_by_key(name):
             return None
-        info = self.table(name)
-        return StreamSchema(info.schema, info.key[0])
+        info = self.rows_by_key(name)
+        return StreamSchema(info.shown, info.shown.names[0])
 
     def refuse_if_taken(self, name: str) -> None:
-        taken = self.has_table(name)
+        taken = self.has_rows_by_key(name)
         if taken or (self._has_stream(name) and not self._was_a_member(self.stream_storage(name), name)):
             raise CatalogError(
                 "NAME_EXISTS",
@@ -388,7 +430,11 @@ class Catalog:
         with self.lock():
             if not self.query_storage(info.name).exists(QUERY_INFO) and self._is_of_answers(info.name):
                 self._remove("streams", info.name)
+            if answers.origin == VIEW:
+                self.refuse_if_taken(answers.owner or "")
             self._create_stream(answers)
+            if answers.origin == VIEW:
+                hold_all(self.stream_storage(answers.name))
             claim()
             if plan is not None:
                 self.save_plan(info, plan)
@@ -396,7 +442,7 @@ class Catalog:
             self.save_query(info)
 
     def _is_of_answers(self, name: str) -> bool:
-        return self._has_stream(name) and self.stream(name).origin == ANSWERS
+        return self._has_stream(name) and self.stream(name).origin in (ANSWERS, VIEW)
 
     def save_query(self, info: QueryInfo) -> None:
         storage = self.query_storage(info.name)
@@ -430,7 +476,7 @@ class Catalog:
         if not storage.exists(INFO):
             return False
         info = StreamInfo.load(storage)
-        return info.origin == ANSWERS and HOST not in info.options
+        return info.origin in (ANSWERS, VIEW) and HOST not in info.options
 
     def take_home(self, info: QueryInfo, plan: dict[str, Any]) -> None:
         """A query stands alone that a host has run; its answers are in its own log by now."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from anabranch.log.storage import Storage, encoded_name
 
-STREAM, QUERY, ARCHIVE, TABLE = "stream", "query", "archive", "table"
+STREAM, QUERY, ARCHIVE, TABLE, VIEW = "stream", "query", "archive", "table", "view"
 _PLACE = "readers"
 
 

@@ -1,4 +1,4 @@
-"""The tables that a process changes: one writer for each, made on first use and kept."""
+"""The tables that a process changes, and the views that it reads: one writer or reader for each, made on first use."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import threading
 from anabranch.catalog.catalog import Catalog
 from anabranch.clock import Clock
 from anabranch.settings import Settings
+from anabranch.tables.reader import ChangesReader
+from anabranch.tables.state import State
 from anabranch.tables.writing import TableWriter
 
 
@@ -19,6 +21,7 @@ class Tables:
         self._clock = clock
         self._mutex = threading.Lock()
         self._writers: dict[str, TableWriter] = {}
+        self._views: dict[str, ChangesReader] = {}
 
     def of(self, table: str) -> TableWriter:
         info = self._catalog.table(table)
@@ -31,9 +34,21 @@ class Tables:
                 known = self._writers[table.lower()] = TableWriter(storage, self._settings, self._clock)
             return known
 
+    def state_of_view(self, view: str) -> State:
+        """The rows of a view after the newest of its changes."""
+        info = self._catalog.view(view)
+        with self._mutex:
+            reader = self._views.get(view.lower())
+            if reader is None or reader.table.id != info.id:
+                storage = self._catalog.stream_storage(info.changes)
+                reader = self._views[view.lower()] = ChangesReader(storage)
+        reader.refresh()
+        return reader.state_at(reader.end().row)
+
     def let_go(self, table: str) -> None:
         with self._mutex:
             known = self._writers.pop(table.lower(), None)
+            self._views.pop(table.lower(), None)
         if known is not None:
             known.close()
 

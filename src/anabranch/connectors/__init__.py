@@ -5,7 +5,7 @@ from __future__ import annotations
 from anabranch.connectors.answers import Answers
 from anabranch.connectors.appended import Appended
 from anabranch.connectors.base import Connector, Declared, Option
-from anabranch.connectors.changes import Changes
+from anabranch.connectors.changes import Changes, ViewChanges
 from anabranch.connectors.dataspace import DataSpace
 from anabranch.connectors.members import Members
 from anabranch.connectors.rejected import Rejected
@@ -15,7 +15,8 @@ from anabranch.log.stream import StreamInfo
 __all__ = ["CONNECTORS", "Connector", "Declared", "Option", "connector_of", "sources"]
 
 CONNECTORS: dict[str, Connector] = {
-    connector.name: connector for connector in (Appended(), Answers(), Rejected(), Members(), Changes(), DataSpace())
+    connector.name: connector
+    for connector in (Appended(), Answers(), Rejected(), Members(), Changes(), ViewChanges(), DataSpace())
 }
 """Every connector by its name. The parser, the catalog, readers, SHOW, DESCRIBE and completion read this table."""
 

@@ -1,4 +1,4 @@
-"""Streams that hold the changes of a table, which is changed by its own statements."""
+"""Streams that hold the changes of a table, which its own statements change, or of a view, which a query keeps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from anabranch.archive.reader import HistoryReader
 from anabranch.connectors.base import Connector, Declared
 from anabranch.dataspace.access import Access
 from anabranch.log.storage import Storage
-from anabranch.log.stream import TABLE, StreamInfo
+from anabranch.log.stream import TABLE, VIEW, StreamInfo
 from anabranch.tables.reader import ChangesReader
 
 if TYPE_CHECKING:
@@ -29,3 +29,12 @@ class Changes(Connector):
 
     def filled_by(self, info: StreamInfo) -> str:
         return f"table {info.owner}"
+
+
+class ViewChanges(Changes):
+    """Rows are the answers of the query that keeps a view; see `operators.tree`."""
+
+    name = VIEW
+
+    def filled_by(self, info: StreamInfo) -> str:
+        return f"view {info.owner}"

@@ -1,6 +1,6 @@
 """Rows found by their keys, exactly: a hash says where to look, the values themselves decide.
 
-Keys are columns without NULL; NaN equals NaN, and -0.0 equals 0.0.
+NULL equals NULL, NaN equals NaN, and -0.0 equals 0.0.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from anabranch.kernels.hashing import hashes_of_rows
-from anabranch.kernels.values import Column, compared_numbers, has_order_number, one_array
+from anabranch.kernels.values import Column, compared_numbers, has_order_number, one_array, valid
 
 Places = NDArray[np.int64]
 
@@ -58,14 +58,19 @@ class KeyIndex:
 def _equal(known: Sequence[pa.Array], places: Places, wanted: Sequence[pa.Array], rows: Places) -> NDArray[np.bool_]:
     equal = np.ones(len(rows), np.bool_)
     for ours, theirs in zip(known, wanted, strict=True):
-        same = pc.equal(ours.take(pa.array(places)), theirs.take(pa.array(rows)))
+        one, other = ours.take(pa.array(places)), theirs.take(pa.array(rows))
+        same = pc.equal(one, other)
+        if same.null_count:
+            same = pc.if_else(pc.is_null(same), pc.and_(pc.is_null(one), pc.is_null(other)), same)
         equal &= same.to_numpy(zero_copy_only=False)
     return equal
 
 
 def _plain(column: Column) -> pa.Array:
     """Values that are equal wherever SQL says so: numbers and times as integers, text as it is."""
-    return pa.array(compared_numbers(column, 0)) if has_order_number(column.type) else one_array(column)
+    if not has_order_number(column.type):
+        return one_array(column)
+    return pa.array(compared_numbers(column, 0), mask=~valid(column) if column.null_count else None)
 
 
 def last_of_each(codes: NDArray[np.int32], size: int) -> Places:

@@ -7,12 +7,13 @@ from anabranch.objects.base import ObjectKind
 from anabranch.objects.query import Queries
 from anabranch.objects.stream import Streams
 from anabranch.objects.table import Tables
+from anabranch.objects.view import Views
 from anabranch.sql.reading.objects import Sayings
 
 __all__ = ["OBJECTS", "ObjectKind", "sayings"]
 
 OBJECTS: dict[str, ObjectKind] = {
-    kind.saying.kind: kind for kind in (Streams(), Tables(), Queries(), ArchivesOfStreams())
+    kind.saying.kind: kind for kind in (Streams(), Tables(), Views(), Queries(), ArchivesOfStreams())
 }
 """Every kind of object by its name. CREATE, SHOW, DESCRIBE, DROP and the graph of dependences read this table."""
 

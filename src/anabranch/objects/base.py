@@ -59,6 +59,10 @@ class ObjectKind(ABC):
     def describe(self, db: Database, which: ObjectName) -> pa.Table:
         """What there is to know of one."""
 
+    def declared(self, db: Database, name: str) -> str:
+        """The statement that makes one; for kinds of which SHOW CREATE tells it."""
+        raise NotImplementedError
+
     def told(self, which: ObjectName) -> str:
         """One of them in words."""
         return f'{which.kind} "{which.name}"'

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from anabranch.archive.declaration import archives_of
-from anabranch.catalog import ARCHIVE, QUERY, STREAM, TABLE, ObjectName
+from anabranch.catalog import ARCHIVE, QUERY, STREAM, TABLE, VIEW, ObjectName
 from anabranch.connectors import CONNECTORS, Declared, connector_of
 from anabranch.log import lost
 from anabranch.log.stamps import length_of_time
 from anabranch.log.stream import ANSWERS, APPENDED, StreamInfo, rejects_name, rejects_owner
 from anabranch.log.stream import TABLE as OF_TABLE
+from anabranch.log.stream import VIEW as OF_VIEW
 from anabranch.objects.base import ObjectKind
 from anabranch.objects.page import Page
 from anabranch.objects.query import create_query
@@ -63,7 +64,7 @@ def add_column(db: Database, statement: AddColumn) -> Result:
     return Result(message=f'column "{statement.column}" added to stream "{statement.stream}"')
 
 
-_OWNERS = {ANSWERS: QUERY, OF_TABLE: TABLE}
+_OWNERS = {ANSWERS: QUERY, OF_TABLE: TABLE, OF_VIEW: VIEW}
 """What kind of object owns a stream, by where its rows come from; else another stream does."""
 
 

@@ -18,7 +18,7 @@ from anabranch.sql.reading import objects as said
 from anabranch.sql.reading.intervals import format_us
 from anabranch.sql.reading.names import quoted
 from anabranch.sql.reading.values import counted
-from anabranch.sql.statements import CreateTable, DeleteFrom, MergeInto, ShowCreate, UpdateTable
+from anabranch.sql.statements import CreateTable, DeleteFrom, MergeInto, UpdateTable
 from anabranch.tables.changes import Changes
 from anabranch.tables.declaration import TableInfo
 
@@ -71,10 +71,6 @@ def told(changes: Changes, what: str) -> Result:
     return Result(message=", ".join([f"{counted(first, 'row')} {did}", *(f"{n} {did}" for n, did in others)]))
 
 
-def show_create(db: Database, statement: ShowCreate) -> Result:
-    return Result(pa.table({"statement": [declaring(db.catalog.table(statement.name or ""))]}))
-
-
 def declaring(info: TableInfo) -> str:
     """The statement that declares a table.
 
@@ -100,7 +96,6 @@ class Tables(ObjectKind):
         UpdateTable: update,
         DeleteFrom: delete,
         MergeInto: merge,
-        ShowCreate: show_create,
     }
     absent = frozenset({"TABLE_NOT_FOUND"})
 
@@ -124,6 +119,9 @@ class Tables(ObjectKind):
                 "note": [_note(info, name) for name in info.schema.names],
             }
         )
+
+    def declared(self, db: Database, name: str) -> str:
+        return declaring(db.catalog.table(name))
 
     def parts(self, db: Database, which: ObjectName) -> Iterator[ObjectName]:
         yield ObjectName(STREAM, db.catalog.table(which.name).changes)

@@ -22,6 +22,7 @@ OPERATORS: dict[str, str] = {
     "table_join": ".table.join:TableJoin",
     "table_scan": ".table.scan:TableScan",
     "together": ".together.together:Together",
+    "tree": ".tree.operator:Tree",
     "window_aggregate": ".windows.aggregate:WindowAggregate",
     "window_changes": ".windows.changes:WindowChanges",
     "window_combination": ".join.combination:WindowCombination",

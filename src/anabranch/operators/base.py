@@ -351,6 +351,11 @@ class Operator:
         """What statistics say of it that follows from what it keeps: of a host's member, whose reports are not kept."""
         return {}
 
+    @property
+    def answer_key(self) -> tuple[str, ...]:
+        """Of one whose answer changes: the columns by which a row of it is known; empty: every answer stays."""
+        return ()
+
     def keeps(self) -> Keeps | None:
         """What it keeps in its scratch, or None."""
         return None

@@ -25,7 +25,7 @@ from anabranch.log.findings import Finding
 from anabranch.log.lock import WriterLock, owner_of
 from anabranch.log.reader import StreamReader
 from anabranch.log.segment import Segment, chain, read_notes, write_segment
-from anabranch.log.stream import ANSWERS, HOST, INFO, TABLE, StreamInfo, rejects_name, rejects_storage
+from anabranch.log.stream import ANSWERS, HOST, INFO, TABLE, VIEW, StreamInfo, rejects_name, rejects_storage
 from anabranch.log.writer import times_of
 from anabranch.operators.state import STATES, is_whole
 from anabranch.queries.checkpoint import look_at
@@ -108,7 +108,7 @@ class _Look:
                     yield from self._stream(StreamInfo.load(rejects), rejects, storage)
                 except AnabranchError as problem:
                     yield Finding("file damaged", rejects.full(INFO), problem.message, rejects_name(info.name))
-            if info.origin == TABLE:
+            if info.origin in (TABLE, VIEW):
                 yield from check_snapshots(storage, info.owner or info.name, self._seen)
             yield from self._archives(info, storage)
         for info, storage in members:
@@ -206,7 +206,7 @@ class _Mending:
         if self._info.origin == ANSWERS:
             what = "moves these answers and those after them to damaged/; the query computes them again when it runs"
             return what, lambda: self._compute_again(rows)
-        if self._info.origin == TABLE and not survives(self._storage, rows.end):
+        if self._info.origin in (TABLE, VIEW) and not survives(self._storage, rows.end):
             return None, None  # what the rows of the table are depends on every one of its changes
         what = f"gives them up: the stream begins with row {rows.end}, older rows go to a stream of their own"
         return what, lambda: self._give_up(damaged, rows)

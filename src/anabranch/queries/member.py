@@ -5,16 +5,18 @@ It knows nothing of what runs it (`queries.host`), or whether anything does.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from anabranch.catalog import Catalog, QueryInfo
+from anabranch.catalog import VIEW, Catalog, QueryInfo
 from anabranch.log import retention
 from anabranch.log.offset import End
-from anabranch.log.stream import ANSWERS, StreamInfo
+from anabranch.log.stream import ANSWERS, KEY, REQUIRED, StreamInfo, changes_owner
+from anabranch.log.stream import VIEW as OF_VIEW
 from anabranch.operators.base import Inputs, Operator
 from anabranch.operators.offset import Offset
 from anabranch.operators.pace import PACE, Pace
@@ -71,6 +73,9 @@ class Member:
         if columns is None:
             assert schema is not None
             columns = StreamSchema(plain(schema), self.plan.time)
+        if self.info.kind == VIEW:
+            options = {KEY: json.dumps(self.operator.answer_key), REQUIRED: json.dumps([])}
+            return StreamInfo(self.name, columns, origin=OF_VIEW, owner=changes_owner(self.name), options=options)
         return StreamInfo(self.name, columns, origin=ANSWERS, owner=self.name)
 
     def prepare(self) -> None:

@@ -77,11 +77,12 @@ def _given_up(member: Member, at: Mapping[str, Offset]) -> str | None:
 def _refuse_if_others_would_come(member: Member, missing: Loss, position: Mapping[str, Offset] | None) -> None:
     """Lost answers have their numbers again only if they are sure to be the same."""
     known = [*(position or {}).values(), *member.progress.done().values()]
-    if any(offset.every != 1 or offset.keep != 1 for offset in known):
+    if member.operator.answer_key or any(offset.every != 1 or offset.keep != 1 for offset in known):
         raise StreamError(
             "ROWS_ARE_MISSING",
             f'{missing} of the answers of query "{member.name}" are missing',
-            detail="it answers some of its windows, or from part of history: others might come in their place",
+            detail="others might come in their place: it answers what has changed from one micro-batch to the next, "
+            "some of its windows, or from part of history",
             hint="DROP QUERY it and create it again",
         )
 

@@ -10,15 +10,15 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from anabranch.catalog import QUERY, Catalog, ObjectName, QueryInfo
+from anabranch.catalog import QUERY, VIEW, Catalog, ObjectName, QueryInfo
 from anabranch.catalog.catalog import check_stream
 from anabranch.catalog.hosted import Hosted, list_name
-from anabranch.catalog.planning import plan_query
+from anabranch.catalog.planning import plan_query, plan_view
 from anabranch.catalog.readers import reads
 from anabranch.clock import Clock
 from anabranch.engine.protocol import Engine
 from anabranch.errors import AnabranchError, CatalogError, StreamError
-from anabranch.log.stream import ANSWERS, StreamInfo
+from anabranch.log.stream import ANSWERS, StreamInfo, changes_name
 from anabranch.queries.balance import Balance
 from anabranch.queries.damaged import DamagedQuery
 from anabranch.queries.host_sink import HostSink
@@ -31,12 +31,15 @@ from anabranch.queries.query import Query
 from anabranch.queries.quietly import all_at_once, quietly
 from anabranch.queries.sink import StreamSink
 from anabranch.queries.timekeeper import Timekeeper
+from anabranch.queries.view_sink import ViewSink
 from anabranch.settings import Settings
 from anabranch.sql.single import single_select
 from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select
 
 _LOOK_SECONDS = 2.0
+_SINKS = {VIEW: ViewSink}
+"""Where answers go, by the kind of query; else to a stream."""
 """How often a process looks for queries that nobody runs any more."""
 
 
@@ -148,7 +151,7 @@ class StandingQueries:
             for stream in plan.operator.inputs:
                 self._catalog.stream(stream)  # one that is damaged is said to be
             return plan
-        plan = plan_of_host(info) if info.kind == HOST else plan_query(single_select(info.sql), self._catalog)
+        plan = plan_of_host(info) if info.kind == HOST else self._planned_again(info)
         quietly(lambda: self._catalog.save_plan(info, plan.to_json()))
         return plan
 
@@ -156,7 +159,9 @@ class StandingQueries:
         around = self._around
         member = Member(info, plan, self._catalog, around.settings)
         say = partial(self.hosts.say, info.name)
-        sink = partial(HostSink, say=say, engine=around.engine) if info.kind == HOST else StreamSink
+        sink = (
+            partial(HostSink, say=say, engine=around.engine) if info.kind == HOST else _SINKS.get(info.kind, StreamSink)
+        )
         return Query(member, around.engine, around.clock, self.find, around.timekeeper, around.moved, sink)
 
     # -- made and dropped --------------------------------------------------------------------------
@@ -201,6 +206,19 @@ class StandingQueries:
         query = self._make(info, plan)
         self._start_new(query, info, plan, retain_us)
         return query
+
+    def create_view(self, name: str, select: Select, retain_us: int) -> Query:
+        """Make and start what keeps a view."""
+        plan = plan_view(select, self._catalog)
+        read = reads(plan.operator.inputs, history=False)
+        info = QueryInfo(changes_name(name), select.source, kind=VIEW, reads=read, owner=ObjectName(VIEW, name))
+        query = self._make(info, plan)
+        self._start_new(query, info, plan, retain_us)
+        return query
+
+    def _planned_again(self, info: QueryInfo) -> StandingPlan:
+        plan = plan_view if info.kind == VIEW else plan_query
+        return plan(single_select(info.sql), self._catalog)
 
     def planned(self, select: Select, name: str | None = None, host: str | None = None) -> StandingPlan:
         """What would be made of a SELECT; refused where making it would be, but for what Spark alone can tell."""

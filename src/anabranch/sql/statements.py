@@ -56,6 +56,17 @@ class CreateQuery(Statement):
 
 
 @dataclass(frozen=True)
+class CreateView(Statement):
+    """A view: the answer of a SELECT as rows that change, kept up to date."""
+
+    name: str
+    select: Select
+    if_not_exists: bool = False
+    retain_us: int | None = None
+    """How long its changes are kept; None: for a day."""
+
+
+@dataclass(frozen=True)
 class InsertInto(Statement):
     """Rows for a stream or table: plain values, or those of a SELECT; without `columns`, in its order.
 
@@ -322,6 +333,13 @@ STATEMENTS: tuple[Syntax, ...] = (
         CreateTable,
     ),
     Syntax(
+        "CREATE MATERIALIZED VIEW",
+        "CREATE MATERIALIZED VIEW [IF NOT EXISTS] name [RETAIN INTERVAL …] AS SELECT … "
+        "[ACCEPT UNBOUNDED | EXPIRE AFTER INTERVAL …]",
+        "keeps the answer of any SELECT up to date; RETAIN says how long its changes are kept",
+        CreateView,
+    ),
+    Syntax(
         "UPDATE",
         "UPDATE table [[AS] alias] SET column = value, … [WHERE …]",
         "changes rows of a table",
@@ -364,14 +382,15 @@ STATEMENTS: tuple[Syntax, ...] = (
     ),
     Syntax("SHOW STREAMS", "SHOW STREAMS [LIKE 'pattern'] [LIMIT n [OFFSET n]]", "lists the streams", Show),
     Syntax("SHOW TABLES", "SHOW TABLES [LIKE 'pattern'] [LIMIT n [OFFSET n]]", "lists the tables", Show),
+    Syntax("SHOW VIEWS", "SHOW VIEWS [LIKE 'pattern'] [LIMIT n [OFFSET n]]", "lists the views", Show),
     Syntax("SHOW QUERIES", "SHOW QUERIES [LIKE 'pattern'] [LIMIT n [OFFSET n]]", "lists the standing queries", Show),
     Syntax(
         "DESCRIBE",
-        "DESCRIBE [STREAM | TABLE | QUERY] name",
-        "the columns and settings of a stream, table or query",
+        "DESCRIBE [STREAM | TABLE | VIEW | QUERY] name",
+        "the columns and settings of a stream, table, view or query",
         Describe,
     ),
-    Syntax("SHOW CREATE", "SHOW CREATE TABLE name", "the statement that declares a table", ShowCreate),
+    Syntax("SHOW CREATE", "SHOW CREATE TABLE | VIEW name", "the statement that makes a table or view", ShowCreate),
     Syntax("STOP QUERY", "STOP QUERY name", "ends the running of a query; its answers stay", StopQuery),
     Syntax("START QUERY", "START QUERY name", "runs a stopped query again, from where it was", StartQuery),
     Syntax(
@@ -388,8 +407,8 @@ STATEMENTS: tuple[Syntax, ...] = (
     ),
     Syntax(
         "DROP",
-        "DROP STREAM | TABLE | QUERY [IF EXISTS] name",
-        "removes a stream, table or query and all it holds",
+        "DROP STREAM | TABLE | VIEW | QUERY [IF EXISTS] name",
+        "removes a stream, table, view or query and all it holds",
         Drop,
     ),
     Syntax(

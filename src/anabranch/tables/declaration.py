@@ -24,6 +24,8 @@ CHANGE, VERSION = "_change", "_version"
 INSERT, BEFORE, AFTER, DELETE = "insert", "update_before", "update_after", "delete"
 COMES = f"{CHANGE} IN ('{INSERT}', '{AFTER}')"
 """The condition, in SQL, of changes after which the row is there."""
+NUMBER = "_number"
+"""Of a view whose rows have no key: which of several equal rows one is, from 0 on."""
 RESERVED = (CHANGE, VERSION, ARRIVAL_COLUMN)
 """The columns that changes have besides those of the table."""
 
@@ -81,6 +83,11 @@ class TableInfo:
             changes.retain_us,
             changes.id,
         )
+
+    @property
+    def shown(self) -> pa.Schema:
+        """The columns that people see: all but the number that tells equal rows of a view apart."""
+        return pa.schema([field for field in self.schema if field.name != NUMBER])
 
     @property
     def changes(self) -> str:

@@ -14,25 +14,18 @@ from collections.abc import Callable, Iterator
 
 from anabranch.clock import Clock
 from anabranch.errors import StreamError
-from anabranch.log import retention
 from anabranch.log.lock import BEING_WRITTEN, WriterLock
-from anabranch.log.offset import MAX_TIME
 from anabranch.log.storage import Storage
 from anabranch.log.writer import StreamWriter
 from anabranch.settings import Settings
 from anabranch.tables.changes import Changes
 from anabranch.tables.declaration import TableInfo
+from anabranch.tables.keeping import SnapshotKeeper
 from anabranch.tables.reader import ChangesReader
-from anabranch.tables.snapshots import drop_snapshot, snapshots_of, write_snapshot
 from anabranch.tables.state import State
 
-SNAPSHOTS = "/snapshots"
-"""Who holds the log from the oldest snapshot on."""
 _PATIENCE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.002
-_LEAST_TAIL = 50_000
-_KEPT = 2
-"""Snapshots that stay: who has begun to read the one before the newest can go on."""
 
 _log = logging.getLogger("anabranch.tables")
 
@@ -46,6 +39,7 @@ class TableWriter:
         self._clock = clock
         self._mutex = threading.Lock()
         self._reader = ChangesReader(storage)
+        self._snapshots = SnapshotKeeper(storage, self._reader)
         self._lock = WriterLock(storage, self._reader.info.name, clock)
         self._log: StreamWriter | None = None
         self.info: TableInfo = self._reader.table
@@ -69,7 +63,7 @@ class TableWriter:
             self._reader.remember(changes.applied(state, row, version))
             # What was changed is safe from here on. A snapshot that fails (a full disk) is tried again next time.
             with contextlib.suppress(OSError, StreamError):
-                self._leave_snapshot(self._reader.state_at(row))
+                self._snapshots.look(row)
             return changes
 
     @contextlib.contextmanager
@@ -126,38 +120,4 @@ class TableWriter:
         """Leave a snapshot of the rows as they are now."""
         with self._mutex, self._writing() as writer:
             self._reader.look_up_to(writer.next_row)
-            self._write(self._reader.state_at(writer.next_row))
-
-    def _leave_snapshot(self, state: State) -> None:
-        """A snapshot once the changes since the last one are many, and not few beside the rows there are."""
-        known = snapshots_of(self._storage)
-        tail = state.row - (known[-1].row if known else 0)
-        if tail >= max(_LEAST_TAIL, len(state) // 2):
-            self._write(state)
-
-    def _write(self, state: State) -> None:
-        if any(snapshot.row == state.row for snapshot in snapshots_of(self._storage)):
-            return
-        write_snapshot(self._storage, state)
-        self._reader.remember(state.as_one_run())
-        known = snapshots_of(self._storage)
-        kept = min(known[-_KEPT:][0].row, self._needed())
-        oldest = max((snapshot.row for snapshot in known if snapshot.row <= kept), default=0)
-        for snapshot in known:
-            if snapshot.row < oldest:
-                drop_snapshot(self._storage, snapshot)
-        retention.hold(self._storage, SNAPSHOTS, oldest, None, durable=True)
-
-    def _needed(self) -> int:
-        """The first change that someone may still ask for the state before: a query, or who was promised it."""
-        end, retain = self._reader.end(), self.info.retain_us
-        promised = retention.Needed(end.row, MAX_TIME if retain is None else end.time - retain)
-        needed = retention.needed(
-            self._storage, promised, lambda time: self._reader.row_at_time(time, end.row), besides=SNAPSHOTS
-        )
-        return 0 if needed is None else min(needed.row, self._reader.row_at_time(needed.time, end.row))
-
-
-def hold_all(storage: Storage) -> None:
-    """Of a new table: as long as there is no snapshot, nothing of its log may go."""
-    retention.hold(storage, SNAPSHOTS, 0, None, durable=True)
+            self._snapshots.write(self._reader.state_at(writer.next_row))

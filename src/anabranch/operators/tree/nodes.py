@@ -6,6 +6,9 @@ computed once. The columns of a node have names that differ, and expressions are
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import json
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -190,3 +193,37 @@ class Expire(Node):
     @property
     def reads(self) -> tuple[int, ...]:
         return (self.input,)
+
+
+NODES: dict[str, type[Node]] = {
+    node.kind: node for node in (Source, Part, Rows, Join, Aggregate, Union, SetOperation, Top, Ranked, Expire)
+}
+"""Every kind of node there is."""
+
+
+def nodes_to_text(nodes: tuple[Node, ...]) -> str:
+    """Nodes as JSON, from which `nodes_from_text` makes the same ones.
+
+    >>> tree = (Source("s", (("a", "a"),)), Aggregate(0, ("a",), (Call("n", "count"),)))
+    >>> nodes_from_text(nodes_to_text(tree)) == tree
+    True
+    """
+    return json.dumps([{"node": node.kind, **dataclasses.asdict(node)} for node in nodes])
+
+
+@functools.lru_cache(maxsize=256)
+def nodes_from_text(text: str) -> tuple[Node, ...]:
+    return tuple(_node(said) for said in json.loads(text))
+
+
+def _node(said: dict[str, Any]) -> Node:
+    fields = {name: value if name == "operator" else _tuples(value) for name, value in said.items() if name != "node"}
+    if "calls" in fields:
+        fields["calls"] = tuple(
+            Call(**{name: _tuples(value) for name, value in call.items()}) for call in said["calls"]
+        )
+    return NODES[said["node"]](**fields)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(part) for part in value) if isinstance(value, list) else value

@@ -6,7 +6,7 @@ from anabranch.sql.reading.cursor import Cursor, word
 from anabranch.sql.reading.intervals import take_interval
 from anabranch.sql.reading.names import take_new_name
 from anabranch.sql.reading.query_parser import parse_select
-from anabranch.sql.statements import CreateQuery, Statement
+from anabranch.sql.statements import CreateQuery, CreateView, Statement
 from anabranch.sql.tree import Select
 
 SELECTS = ("SELECT", "WITH", "(")
@@ -30,6 +30,15 @@ def take_create_query(cursor: Cursor) -> Statement:
     retain_us = take_retain(cursor) if retain_us is None else retain_us
     cursor.expect("AS")
     return CreateQuery(name, take_select(cursor), if_not_exists, host, alone, retain_us)
+
+
+def take_create_view(cursor: Cursor) -> Statement:
+    """What follows CREATE MATERIALIZED VIEW."""
+    if_not_exists = cursor.words("IF", "NOT", "EXISTS")
+    name = take_new_name(cursor, "the view's name")
+    retain_us = take_retain(cursor)
+    cursor.expect("AS")
+    return CreateView(name, take_select(cursor), if_not_exists, retain_us)
 
 
 def take_retain(cursor: Cursor) -> int | None:

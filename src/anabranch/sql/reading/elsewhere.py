@@ -79,7 +79,6 @@ FUNCTIONS: Mapping[str, Instead] = {
 STATEMENTS: Mapping[tuple[str, ...], Instead] = {
     ("CREATE", "SENSORS"): Instead("", "declare a stream for each sensor with CREATE STREAM"),
     ("CREATE", "TRIGGER"): Instead("", "write CREATE CONTINUOUS QUERY … AS SELECT … WHERE … and subscribe to it"),
-    ("CREATE", "MATERIALIZED", "VIEW"): _AGGREGATED,
     ("CREATE", "OR", "REPLACE"): Instead("", "drop it first: what it has answered goes with it"),
     ("CREATE", "TEMPORARY", "VIEW"): _STANDING,
     ("CREATE", "VIEW"): _STANDING,
@@ -92,7 +91,6 @@ STATEMENTS: Mapping[tuple[str, ...], Instead] = {
     ("INSERT", "OVERWRITE"): Instead(
         "INSERT INTO s VALUES ('a', 1, TIMESTAMP '2026-01-01 00:00:00')", "rows that came stay"
     ),
-    ("SHOW", "VIEWS"): Instead("SHOW QUERIES"),
     ("SET",): _SETTINGS,
     ("RESET",): _SETTINGS,
     ("USE",): Instead("", "a database is a directory, which anabranch.open('river') opens"),

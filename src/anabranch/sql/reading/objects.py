@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from anabranch.sql.reading.archive_statements import take_archive, take_create_archive
-from anabranch.sql.reading.create_query import take_create_query
+from anabranch.sql.reading.create_query import take_create_query, take_create_view
 from anabranch.sql.reading.create_stream import take_create_stream
 from anabranch.sql.reading.cursor import Cursor
 from anabranch.sql.reading.names import take_name
@@ -55,7 +55,15 @@ Sayings = Sequence[Saying]
 STREAM = Saying("stream", (("STREAM",),), "STREAMS", ("STREAM",), take_create_stream)
 TABLE = Saying("table", (("TABLE",),), "TABLES", ("TABLE",), take_create_table, shows_create=True)
 QUERY = Saying("query", (("QUERY",), ("CONTINUOUS", "QUERY")), "QUERIES", ("CONTINUOUS", "QUERY"), take_create_query)
+VIEW = Saying(
+    "view",
+    (("VIEW",), ("MATERIALIZED", "VIEW")),
+    "VIEWS",
+    ("MATERIALIZED", "VIEW"),
+    take_create_view,
+    shows_create=True,
+)
 ARCHIVE = Saying("archive", (("ARCHIVE",),), "ARCHIVES", ("ARCHIVE",), take_create_archive, take_archive)
 
-SAYINGS: Sayings = (STREAM, TABLE, QUERY, ARCHIVE)
+SAYINGS: Sayings = (STREAM, TABLE, VIEW, QUERY, ARCHIVE)
 """Those that every database has."""

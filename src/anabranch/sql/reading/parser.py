@@ -182,7 +182,7 @@ def _show(cursor: Cursor, sayings: Sayings) -> Statement:
     if cursor.words("CREATE"):
         saying = next((saying for saying in sayings if saying.shows_create and saying.take_word(cursor)), None)
         if saying is None:
-            cursor.fail("expected TABLE")
+            cursor.fail("expected TABLE or VIEW")
         return ShowCreate(saying.kind, saying.named(cursor)[0])
     for saying in sayings:
         if cursor.words(saying.plural):

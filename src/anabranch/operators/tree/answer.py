@@ -1,0 +1,93 @@
+"""The answer of a tree as rows of a log: what came, went, and is otherwise than before, by the key of the answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.kernels.groups import encode
+from anabranch.operators.tree.changes import Changes
+from anabranch.schema import ARRIVAL_COLUMN, TIME_TYPE
+from anabranch.tables.declaration import AFTER, BEFORE, CHANGE, DELETE, INSERT, NUMBER, VERSION
+
+if TYPE_CHECKING:
+    from anabranch.operators.tree.arrangement import Arrangement
+    from anabranch.operators.tree.operator import Tree
+
+
+def answer_schema(rows: pa.Schema, columns: tuple[str, ...], *, numbered: bool) -> pa.Schema:
+    """The columns of the log of an answer whose last node has columns `rows`."""
+    named = [pa.field(name, field.type) for name, field in zip(columns, rows, strict=True)]
+    number = [pa.field(NUMBER, pa.int64())] if numbered else []
+    return pa.schema(
+        [
+            pa.field(CHANGE, pa.string()),
+            *named,
+            *number,
+            pa.field(VERSION, pa.int64()),
+            pa.field(ARRIVAL_COLUMN, TIME_TYPE),
+        ]
+    )
+
+
+def told(changes: Changes, numbers: Arrangement | None, tree: Tree, version: int, time: int) -> pa.Table:
+    """Consolidated changes as rows of the log: what goes, then updates in pairs, then what comes.
+
+    `numbers`, where the answer has no key, holds how often each row of the answer comes; the changes are taken in.
+    """
+    rows = changes.rows.rename_columns(list(tree.columns))
+    if numbers is not None:
+        return _logged(*_numbered(rows, changes, numbers), tree, version, time)
+    key = encode([rows.column(name) for name in tree.key], len(changes))
+    _refuse_twice(changes, key.codes, key.size)
+    came = np.full(key.size, -1, np.int64)
+    gone = np.full(key.size, -1, np.int64)
+    places = np.arange(len(changes))
+    came[key.codes[changes.weights > 0]] = places[changes.weights > 0]
+    gone[key.codes[changes.weights < 0]] = places[changes.weights < 0]
+    both = (came >= 0) & (gone >= 0)
+    pairs = np.stack([gone[both], came[both]], axis=1).ravel()
+    only_gone, only_came = gone[~both & (gone >= 0)], came[~both & (came >= 0)]
+    order = np.concatenate([only_gone, pairs, only_came])
+    said = pa.chunked_array(
+        [
+            pa.repeat(DELETE, len(only_gone)),
+            pa.array([BEFORE, AFTER]).take(pa.array(np.tile([0, 1], len(pairs) // 2))),
+            pa.repeat(INSERT, len(only_came)),
+        ]
+    )
+    return _logged(rows.take(pa.array(order)), said, tree, version, time)
+
+
+def _refuse_twice(changes: Changes, codes: np.ndarray, size: int) -> None:
+    for sign in (1, -1):
+        of_key = np.bincount(codes, weights=np.maximum(sign * changes.weights, 0), minlength=size)
+        if (of_key > 1).any():
+            raise AssertionError("two rows of the answer have one key")
+
+
+def _numbered(rows: pa.Table, changes: Changes, numbers: Arrangement) -> tuple[pa.Table, pa.ChunkedArray]:
+    """Each row as often as it comes or goes, with the numbers that it is given or gives back."""
+    found = numbers.rows_of(changes.rows)
+    before = np.zeros(len(changes), np.int64)
+    before[found.of] = found.changes.weights
+    numbers.take_in(changes)
+    after = before + changes.weights
+    low, count = np.minimum(before, after), np.abs(changes.weights)
+    places = np.repeat(np.arange(len(changes)), count)
+    within = np.arange(len(places)) - np.repeat(np.cumsum(count) - count, count)
+    number = low[places] + within
+    order = np.argsort(changes.weights[places] > 0, kind="stable")
+    said = pa.array([DELETE, INSERT]).take(pa.array((changes.weights[places[order]] > 0).astype(np.int64)))
+    told = rows.take(pa.array(places[order])).append_column(NUMBER, pa.array(number[order]))
+    return told, pa.chunked_array([said])
+
+
+def _logged(rows: pa.Table, said: pa.ChunkedArray, tree: Tree, version: int, time: int) -> pa.Table:
+    count = rows.num_rows
+    columns = {CHANGE: said, **{name: rows.column(name) for name in rows.column_names}}
+    columns[VERSION] = pa.repeat(pa.scalar(version, pa.int64()), count)
+    columns[ARRIVAL_COLUMN] = pa.repeat(pa.scalar(time, pa.int64()), count).cast(TIME_TYPE)
+    return pa.table(columns)

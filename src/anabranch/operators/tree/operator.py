@@ -1,0 +1,356 @@
+"""Tree: any question, answered by what changes.
+
+An answer row says what became of a row of the answer: `_change` (insert, update_before, update_after, delete), the
+columns, `_version` (how many rows of all inputs were taken in) and `_time`. Which changes are answered depends on where
+micro-batches end, as each says the difference it has made; what they add up to does not.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.errors import QueryError
+from anabranch.operators import operator_from_json
+from anabranch.operators.base import (
+    Floor,
+    Inputs,
+    Keeps,
+    LogReader,
+    Offset,
+    Offsets,
+    Operator,
+    Task,
+    first_time,
+)
+from anabranch.operators.live import Live
+from anabranch.operators.table.states import oldest_state, state_of
+from anabranch.operators.tree.answer import NUMBER, answer_schema, told
+from anabranch.operators.tree.arrangement import Arrangement
+from anabranch.operators.tree.changes import Changes
+from anabranch.operators.tree.checkpoints import Checkpoints, rows_at
+from anabranch.operators.tree.flow import Flow
+from anabranch.operators.tree.nodes import Expire, Node, Part, Source, nodes_from_text
+from anabranch.tables.changes import comes
+
+_LEAST_BETWEEN = 200_000
+"""Rows between two checkpoints, at least."""
+_ROWS_AT_ONCE = 1 << 19
+_ROWS_PER_BATCH = 1 << 17
+_BEGINNING = -62_135_596_800_000_000
+"""The year 1, as the time of an answer before any stream has one."""
+
+
+@dataclass(frozen=True)
+class Tree(Operator):
+    """The answer of `nodes`, as `nodes_to_text` writes them; the last one is the answer, with columns named `columns`.
+
+    `key` are those of them that differ in each row; without it all columns and a number do, for rows that come twice.
+    """
+
+    kind: ClassVar[str] = "tree"
+    scratch_is_state: ClassVar[bool] = True
+    named_in_a_host: ClassVar[str] = "views"
+    why_store: ClassVar[str] = "the rows of the answer"
+    why_throw: ClassVar[str] = "rows that WHERE dropped"
+
+    nodes: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+    time: str = "_time"
+
+    @property
+    def tree(self) -> tuple[Node, ...]:
+        return nodes_from_text(self.nodes)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return _inputs_of(self.nodes)
+
+    @property
+    def answer_key(self) -> tuple[str, ...]:
+        """The columns by which a row of the answer is known."""
+        return self.key or (*self.columns, NUMBER)
+
+    def schema(self, inputs: Inputs) -> pa.Schema:
+        return answer_schema(self._flow(inputs).schema, self.columns, numbered=not self.key)
+
+    # -- plan and run ------------------------------------------------------------------------------
+
+    def plan(self, start: Offsets, end: Offsets, inputs: Inputs, parallelism: int) -> list[Task]:
+        moved = any(start[name].row != end[name].row for name in self.inputs)
+        if not moved and not self._answers_in_silence(start, end, inputs):
+            return []
+        return [Task(dict(start), dict(end))]
+
+    def _answers_in_silence(self, start: Offsets, end: Offsets, inputs: Inputs) -> bool:
+        if any(isinstance(node, Expire) for node in self.tree) and self.reached(start) != self.reached(end):
+            return True
+        return any(part.plan(_of(part, start), _of(part, end), inputs, 1) for part in _parts(self.nodes).values())
+
+    def run(self, task: Task, inputs: Inputs) -> Iterator[pa.RecordBatch]:
+        kept = _Kept(self, inputs)
+        memory = kept.at(task.start)
+        changes = memory.flow.take(self._entering(task.start, task.end, inputs), self.reached(task.end))
+        answer = told(changes, memory.numbers, self, rows_at(task.end), max(self.reached(task.end), _BEGINNING))
+        memory.at = dict(task.end)
+        kept.put_back(memory)
+        inputs.work.keeps(memory.rows, memory.nbytes)
+        yield from answer.to_batches(max_chunksize=_ROWS_PER_BATCH)
+
+    def _entering(self, start: Offsets, end: Offsets, inputs: Inputs) -> dict[int, Changes]:
+        """What comes in from one offset to another, by the number of the node where it does."""
+        came = ((number, self._entering_at(number, start, end, inputs)) for number in range(len(self.tree)))
+        return {number: changes for number, changes in came if changes is not None}
+
+    def _entering_at(self, number: int, start: Offsets, end: Offsets, inputs: Inputs) -> Changes | None:
+        """The same of one node, None if nothing comes in there."""
+        node = self.tree[number]
+        if isinstance(node, Source):
+            low, high = start[node.stream].row, end[node.stream].row
+            rows = _renamed(inputs.readers[node.stream].read(low, high, _read_by(node)), node)
+            inputs.work.rows_read += high - low
+            inputs.work.bytes_read += rows.nbytes
+            return rows
+        if isinstance(node, Part):
+            part = _parts(self.nodes)[number]
+            tasks = part.plan(_of(part, start), _of(part, end), inputs, 1)
+            batches = [batch for task in tasks for batch in part.run(task, inputs)]
+            schema = part.schema(inputs)
+            table = part.gather(pa.Table.from_batches(batches, schema) if batches else schema.empty_table())
+            names = [column for _, column in node.columns]
+            return Changes.of(table.select(names).rename_columns([name for name, _ in node.columns]))
+        return None
+
+    def _flow(self, inputs: Inputs) -> Flow:
+        """The steps of the tree, which remember nothing yet."""
+        schemas = {}
+        for number, node in enumerate(self.tree):
+            if isinstance(node, Source | Part):
+                is_source = isinstance(node, Source)
+                known = inputs.readers[node.stream].schema if is_source else _parts(self.nodes)[number].schema(inputs)
+                schemas[number] = pa.schema([(name, known.field(column).type) for name, column in node.columns])
+        return Flow(self.tree, schemas)
+
+    # -- what it has reached and needs -------------------------------------------------------------
+
+    def reached(self, end: Offsets) -> int:
+        """The time of its streams; that of tables is the clock, which says nothing of them."""
+        streams = [node.stream for node in self.tree if isinstance(node, Source) and node.form == "rows"]
+        times = [end[name].time for name in streams]
+        times += [part.reached(_of(part, end)) for part in _parts(self.nodes).values()]
+        return min(times) if times else min(end[name].time for name in self.inputs)
+
+    def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
+        due: dict[str, int] = {}
+        for part in _parts(self.nodes).values():
+            for name, time in part.due(_of(part, at), inputs).items():
+                due[name] = min(time, due.get(name, time))
+        streams = [node.stream for node in self.tree if isinstance(node, Source) and node.form == "rows"]
+        for node in self.tree:
+            if isinstance(node, Expire):
+                source = self.tree[node.input]
+                assert isinstance(source, Source)
+                oldest = first_time(inputs.readers[source.stream], self.reached(at) - node.after, at[source.stream].row)
+                if oldest is not None:
+                    for name in streams:
+                        due[name] = min(oldest + node.after + 1, due.get(name, oldest + node.after + 1))
+        return due
+
+    def needs(self, at: Offsets) -> dict[str, Floor]:
+        return self._with_parts(at, {name: Floor(row=at[name].row) for name in self.inputs})
+
+    def held(self, at: Offsets, inputs: Inputs) -> dict[str, Floor]:
+        """The rows since the oldest checkpoint."""
+        begins = dict(at)
+        if (folder := inputs.folder("tree")) is not None and (known := Checkpoints(folder).all()):
+            begins = {name: min(known[0].at[name], at[name]) for name in at}
+        return self._with_parts(begins, {name: Floor(row=begins[name].row) for name in self.inputs})
+
+    def _with_parts(self, at: Offsets, floors: dict[str, Floor]) -> dict[str, Floor]:
+        for part in _parts(self.nodes).values():
+            for name, floor in part.needs(_of(part, at)).items():
+                known = floors[name]
+                row = None if floor.row is None or known.row is None else min(floor.row, known.row)
+                floors[name] = Floor(row, floor.time, max(floor.before, known.before))
+        return floors
+
+    def beginning(self, inputs: Inputs) -> dict[str, Offset]:
+        """With the rows of streams that the log holds, and with tables as they are in the oldest state there is."""
+        return {name: Offset(_first(inputs.readers[name])) for name in self.inputs}
+
+    def current(self, reached: int, newest: int, every: int = 1) -> int | None:
+        return None
+
+    def keeps(self) -> Keeps | None:
+        return Keeps("the rows and totals that later changes are compared with", "what the query says bounds them")
+
+    def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
+        keeps = self.keeps()
+        assert keeps is not None
+        said: dict[str, Any] = {
+            "operator": self.kind,
+            "inputs": list(self.inputs),
+            "key": list(self.answer_key),
+            "keeps": {"what": keeps.what, "bound": keeps.bound},
+        }
+        if inputs is not None:
+            said["steps"] = self._flow(inputs).why()
+        return said
+
+
+def _renamed(rows: pa.Table, node: Source) -> Changes:
+    """Rows of a log as changes; those of a table's changes are what came or went."""
+    named = rows.select([column for _, column in node.columns]).rename_columns([name for name, _ in node.columns])
+    if node.form == "rows" or not rows.num_rows:
+        return Changes.of(named)
+    return Changes(named.combine_chunks(), np.where(comes(rows), 1, -1).astype(np.int64))
+
+
+def _read_by(node: Source) -> list[str]:
+    names = [column for _, column in node.columns]
+    return list(dict.fromkeys(["_change", *names] if node.form == "changes" else names))
+
+
+def _first(reader: LogReader) -> int:
+    return max(reader.first_row(), oldest_state(reader))
+
+
+def _of(part: Operator, at: Offsets) -> dict[str, Offset]:
+    return {name: at[name] for name in part.inputs}
+
+
+@functools.lru_cache(maxsize=256)
+def _inputs_of(nodes: str) -> tuple[str, ...]:
+    names = [node.stream for node in nodes_from_text(nodes) if isinstance(node, Source)]
+    return tuple(dict.fromkeys([*names, *(name for part in _parts(nodes).values() for name in part.inputs)]))
+
+
+@functools.lru_cache(maxsize=256)
+def _parts(nodes: str) -> dict[int, Operator]:
+    """The operators inside the tree, by the numbers of their nodes."""
+    known = enumerate(nodes_from_text(nodes))
+    return {number: operator_from_json(node.operator) for number, node in known if isinstance(node, Part)}
+
+
+# -- what is remembered ------------------------------------------------------------------------------
+
+
+@dataclass
+class _Memory:
+    """What a tree remembers at some offsets; `numbers` are the rows of an answer without a key."""
+
+    flow: Flow
+    numbers: Arrangement | None
+    at: dict[str, Offset]
+
+    def kept(self) -> dict[str, Arrangement]:
+        return {**self.flow.kept(), **({} if self.numbers is None else {"answer": self.numbers})}
+
+    @property
+    def rows(self) -> int:
+        return sum(map(len, self.kept().values()))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(arrangement.nbytes for arrangement in self.kept().values())
+
+
+_live: Live[_Memory] = Live()
+
+
+class _Kept:
+    """Finds what a tree remembers at some offsets, and keeps it for the next micro-batch."""
+
+    def __init__(self, tree: Tree, inputs: Inputs) -> None:
+        self._tree = tree
+        self._inputs = inputs
+        folder = inputs.folder("tree")
+        self._checkpoints = None if folder is None else Checkpoints(folder)
+        identities = " ".join(inputs.readers[name].identity for name in tree.inputs)
+        self._name = f"{inputs.scratch} {tree!r} {identities}"
+
+    def at(self, at: Offsets) -> _Memory:
+        memory = _live.take(self._name)
+        if memory is None or not _precedes(memory.at, at):
+            memory = self._from_disk(at)
+        self._catch_up(memory, at)
+        return memory
+
+    def put_back(self, memory: _Memory) -> None:
+        _live.put(self._name, memory)
+        if self._checkpoints is None:
+            return
+        known = self._checkpoints.all()
+        since = rows_at(memory.at) - (known[-1].rows if known else 0)
+        if not known or since >= max(_LEAST_BETWEEN, memory.rows // 2):
+            self._checkpoints.write(memory.at, memory.kept())
+
+    def _empty(self, at: Offsets) -> _Memory:
+        flow = self._tree._flow(self._inputs)
+        numbers = None if self._tree.key else Arrangement(flow.schema, flow.schema.names)
+        return _Memory(flow, numbers, dict(at))
+
+    def _from_disk(self, at: Offsets) -> _Memory:
+        """The newest checkpoint that is whole; without one from the beginning, if all rows are there."""
+        problems = []
+        known = [] if self._checkpoints is None else self._checkpoints.all()
+        for checkpoint in reversed([one for one in known if one.fits(at)]):
+            memory = self._empty(checkpoint.at)
+            try:
+                assert self._checkpoints is not None
+                self._checkpoints.read(checkpoint, memory.kept())
+            except (ValueError, FileNotFoundError) as problem:
+                problems.append(str(problem))
+            else:
+                return memory
+        return self._begun(at, problems)
+
+    def _begun(self, at: Offsets, problems: list[str]) -> _Memory:
+        """From nothing: with tables as they were in the oldest state, and the rows of streams from the first on."""
+        readers = self._inputs.readers
+        begins = {name: Offset(min(_first(readers[name]), at[name].row)) for name in at}
+        for name, offset in begins.items():
+            is_table = hasattr(getattr(readers[name], "log", readers[name]), "state_at")
+            # A query that begins finds rows gone, and nothing of its own; later they are rows that it has lost.
+            if not is_table and offset.row > 0 and (offset.row < at[name].row or problems):
+                raise QueryError(
+                    "STATE_LOST",
+                    f'what was kept of the rows of stream "{name}" is lost, and its first rows are gone',
+                    detail="; ".join(problems) or None,
+                    hint="drop the query and create it again: it begins with the rows there are",
+                )
+        memory = self._empty(begins)
+        states = {}
+        for number, node in enumerate(self._tree.tree):
+            if isinstance(node, Source) and node.form == "changes" and begins[node.stream].row:
+                rows = state_of(readers[node.stream], begins[node.stream].row).table
+                named = rows.select([column for _, column in node.columns])
+                states[number] = Changes.of(named.rename_columns([name for name, _ in node.columns]))
+        self._take_in(memory, states, begins)
+        return memory
+
+    def _catch_up(self, memory: _Memory, at: Offsets) -> None:
+        """Take in the rows up to some offsets, in pieces; what they have changed was answered before."""
+        while memory.at != dict(at):
+            left, until = _ROWS_AT_ONCE, dict(memory.at)
+            for name, offset in at.items():
+                row = min(offset.row, until[name].row + left)
+                left -= row - until[name].row
+                until[name] = offset if row == offset.row else until[name]._replace(row=row)
+            self._take_in(memory, self._tree._entering(memory.at, until, self._inputs), until)
+
+    def _take_in(self, memory: _Memory, came: dict[int, Changes], at: dict[str, Offset]) -> None:
+        changes = memory.flow.take(came, self._tree.reached(at))
+        if memory.numbers is not None:
+            memory.numbers.take_in(changes)
+        memory.at = at
+
+
+def _precedes(before: Offsets, at: Offsets) -> bool:
+    return all(before[name].row <= at[name].row and before[name].time <= at[name].time for name in at)
