@@ -38,9 +38,9 @@ from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select
 
 _LOOK_SECONDS = 2.0
+"""How often a process looks for queries that nobody runs any more."""
 _SINKS = {VIEW: ViewSink}
 """Where answers go, by the kind of query; else to a stream."""
-"""How often a process looks for queries that nobody runs any more."""
 
 
 class Surroundings(NamedTuple):
@@ -158,10 +158,8 @@ class StandingQueries:
     def _make(self, info: QueryInfo, plan: StandingPlan) -> Query:
         around = self._around
         member = Member(info, plan, self._catalog, around.settings)
-        say = partial(self.hosts.say, info.name)
-        sink = (
-            partial(HostSink, say=say, engine=around.engine) if info.kind == HOST else _SINKS.get(info.kind, StreamSink)
-        )
+        of_host = partial(HostSink, say=partial(self.hosts.say, info.name), engine=around.engine)
+        sink = of_host if info.kind == HOST else _SINKS.get(info.kind, StreamSink)
         return Query(member, around.engine, around.clock, self.find, around.timekeeper, around.moved, sink)
 
     # -- made and dropped --------------------------------------------------------------------------

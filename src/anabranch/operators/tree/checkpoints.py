@@ -18,7 +18,7 @@ from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.run_files import RunFiles
 
 _KEPT = 3
-"""A micro-batch may be repeated after the checkpoint at its end was written, while another process reads an older one."""
+"""A micro-batch may be repeated after the checkpoint at its end was written, and another process read an older one."""
 
 
 @dataclass(frozen=True)
