@@ -9,6 +9,7 @@ import datetime as dt
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -45,6 +46,7 @@ from anabranch.queries.ingest import Ingest
 from anabranch.queries.questions import Questions
 from anabranch.queries.standing import StandingQueries, Surroundings
 from anabranch.queries.timekeeper import Timekeeper
+from anabranch.queries.view import View
 from anabranch.result import Result
 from anabranch.schema import TIME_TYPE
 from anabranch.settings import Settings
@@ -176,8 +178,13 @@ class Database:
         """The rows of a table or view as they are now, in the order of their keys."""
         self._check()
         if self.catalog.has_view(name):
-            return self.view_state(name).table.select(self.catalog.view(name).shown.names)
+            return self.view(name).table()
         return self.table_writer(name).state().table
+
+    def view(self, name: str) -> View:
+        """A handle on a view."""
+        info = self.catalog.view(name)
+        return View(info, self.get_query(info.changes), partial(self.view_state, info.name))
 
     def view_state(self, view: str) -> State:
         """The rows of a view as they are now, by key."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from anabranch.log.storage import Storage
 from anabranch.operators.offset import Offset, Offsets, offsets_from_json
 from anabranch.operators.tree.arrangement import Arrangement
-from anabranch.operators.tree.run_files import RunFiles
+from anabranch.operators.tree.run_files import read_run, runs_in, write_run
 
 _KEPT = 3
 """A micro-batch may be repeated after the checkpoint at its end was written, and another process read an older one."""
@@ -48,7 +48,7 @@ class Checkpoints:
 
     def __init__(self, folder: Storage) -> None:
         self._folder = folder
-        self._runs = RunFiles(folder.child("runs"))
+        self._runs = folder.child("runs")
 
     def all(self) -> list[Checkpoint]:
         """Oldest first; one that cannot be read is none."""
@@ -64,7 +64,7 @@ class Checkpoints:
         """Write one, durably, and let go of those that nobody goes back to."""
         if not self._folder.exists():
             self._folder.make()
-        runs = {name: [self._runs.write(run) for run in arrangement.runs()] for name, arrangement in kept.items()}
+        runs = {name: [write_run(self._runs, run) for run in arrangement.runs()] for name, arrangement in kept.items()}
         said = {"at": {name: list(offset) for name, offset in at.items()}, "runs": runs}
         self._folder.write_json(_file(at), said)
         self._let_go()
@@ -74,14 +74,16 @@ class Checkpoints:
         if checkpoint.runs.keys() != kept.keys():
             raise ValueError("it is of another tree")
         for name, arrangement in kept.items():
-            arrangement.take_runs([self._runs.read(run) for run in checkpoint.runs[name]])
+            arrangement.take_runs([read_run(self._runs, run) for run in checkpoint.runs[name]])
 
     def _let_go(self) -> None:
         known = self.all()
         for checkpoint in known[:-_KEPT]:
             self._folder.delete(_file(checkpoint.at))
         stay = {run for checkpoint in known[-_KEPT:] for runs in checkpoint.runs.values() for run in runs}
-        self._runs.keep_only(stay)
+        for run in runs_in(self._runs):
+            if run not in stay:
+                self._runs.delete(run)
 
 
 def _file(at: Offsets) -> str:

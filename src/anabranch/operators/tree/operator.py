@@ -34,9 +34,10 @@ from anabranch.operators.tree.answer import NUMBER, answer_schema, told
 from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes
 from anabranch.operators.tree.checkpoints import Checkpoints, rows_at
-from anabranch.operators.tree.flow import Flow
+from anabranch.operators.tree.flow import Flow, part_name
 from anabranch.operators.tree.nodes import Expire, Node, Part, Source, nodes_from_text
 from anabranch.tables.changes import comes
+from anabranch.tables.declaration import CHANGE
 
 _LEAST_BETWEEN = 200_000
 """Rows between two checkpoints, at least."""
@@ -78,7 +79,7 @@ class Tree(Operator):
         return self.key or (*self.columns, NUMBER)
 
     def schema(self, inputs: Inputs) -> pa.Schema:
-        return answer_schema(self._flow(inputs).schema, self.columns, numbered=not self.key)
+        return answer_schema(self.flow(inputs).schema, self.columns, numbered=not self.key)
 
     # -- plan and run ------------------------------------------------------------------------------
 
@@ -103,38 +104,27 @@ class Tree(Operator):
         inputs.work.keeps(memory.rows, memory.nbytes)
         yield from answer.to_batches(max_chunksize=_ROWS_PER_BATCH)
 
-    def _entering(self, start: Offsets, end: Offsets, inputs: Inputs) -> dict[int, Changes]:
-        """What comes in from one offset to another, by the number of the node where it does."""
-        came = ((number, self._entering_at(number, start, end, inputs)) for number in range(len(self.tree)))
-        return {number: changes for number, changes in came if changes is not None}
-
-    def _entering_at(self, number: int, start: Offsets, end: Offsets, inputs: Inputs) -> Changes | None:
-        """The same of one node, None if nothing comes in there."""
-        node = self.tree[number]
-        if isinstance(node, Source):
-            low, high = start[node.stream].row, end[node.stream].row
-            rows = _renamed(inputs.readers[node.stream].read(low, high, _read_by(node)), node)
-            inputs.work.rows_read += high - low
-            inputs.work.bytes_read += rows.nbytes
-            return rows
-        if isinstance(node, Part):
-            part = _parts(self.nodes)[number]
+    def _entering(self, start: Offsets, end: Offsets, inputs: Inputs) -> dict[str, Changes]:
+        """What comes in from one offset to another: of streams and tables by their names, of parts by their numbers."""
+        came: dict[str, Changes] = {}
+        for stream, (form, columns) in _sources(self.nodes).items():
+            low, high = start[stream].row, end[stream].row
+            if low < high:
+                rows = inputs.readers[stream].read(low, high, [*([CHANGE] if form == "changes" else []), *columns])
+                inputs.work.rows_read += high - low
+                inputs.work.bytes_read += rows.nbytes
+                came[stream] = _as_changes(rows, form)
+        for number, part in _parts(self.nodes).items():
             tasks = part.plan(_of(part, start), _of(part, end), inputs, 1)
             batches = [batch for task in tasks for batch in part.run(task, inputs)]
-            schema = part.schema(inputs)
-            table = part.gather(pa.Table.from_batches(batches, schema) if batches else schema.empty_table())
-            names = [column for _, column in node.columns]
-            return Changes.of(table.select(names).rename_columns([name for name, _ in node.columns]))
-        return None
+            if batches:
+                came[part_name(number)] = Changes.of(part.gather(pa.Table.from_batches(batches)))
+        return came
 
-    def _flow(self, inputs: Inputs) -> Flow:
+    def flow(self, inputs: Inputs) -> Flow:
         """The steps of the tree, which remember nothing yet."""
-        schemas = {}
-        for number, node in enumerate(self.tree):
-            if isinstance(node, Source | Part):
-                is_source = isinstance(node, Source)
-                known = inputs.readers[node.stream].schema if is_source else _parts(self.nodes)[number].schema(inputs)
-                schemas[number] = pa.schema([(name, known.field(column).type) for name, column in node.columns])
+        schemas = {stream: inputs.readers[stream].schema for stream in _sources(self.nodes)}
+        schemas |= {part_name(number): part.schema(inputs) for number, part in _parts(self.nodes).items()}
         return Flow(self.tree, schemas)
 
     # -- what it has reached and needs -------------------------------------------------------------
@@ -200,21 +190,16 @@ class Tree(Operator):
             "keeps": {"what": keeps.what, "bound": keeps.bound},
         }
         if inputs is not None:
-            said["steps"] = self._flow(inputs).why()
+            said["steps"] = self.flow(inputs).why()
         return said
 
 
-def _renamed(rows: pa.Table, node: Source) -> Changes:
+def _as_changes(rows: pa.Table, form: str) -> Changes:
     """Rows of a log as changes; those of a table's changes are what came or went."""
-    named = rows.select([column for _, column in node.columns]).rename_columns([name for name, _ in node.columns])
-    if node.form == "rows" or not rows.num_rows:
-        return Changes.of(named)
-    return Changes(named.combine_chunks(), np.where(comes(rows), 1, -1).astype(np.int64))
-
-
-def _read_by(node: Source) -> list[str]:
-    names = [column for _, column in node.columns]
-    return list(dict.fromkeys(["_change", *names] if node.form == "changes" else names))
+    if form == "rows":
+        return Changes.of(rows)
+    weights = np.where(comes(rows), 1, -1).astype(np.int64)
+    return Changes(rows.drop_columns([CHANGE]).combine_chunks(), weights)
 
 
 def _first(reader: LogReader) -> int:
@@ -227,8 +212,19 @@ def _of(part: Operator, at: Offsets) -> dict[str, Offset]:
 
 @functools.lru_cache(maxsize=256)
 def _inputs_of(nodes: str) -> tuple[str, ...]:
-    names = [node.stream for node in nodes_from_text(nodes) if isinstance(node, Source)]
-    return tuple(dict.fromkeys([*names, *(name for part in _parts(nodes).values() for name in part.inputs)]))
+    parts = (name for part in _parts(nodes).values() for name in part.inputs)
+    return tuple(dict.fromkeys([*_sources(nodes), *parts]))
+
+
+@functools.lru_cache(maxsize=256)
+def _sources(nodes: str) -> dict[str, tuple[str, list[str]]]:
+    """Of each stream that is read as it is, in which form, and its columns that are wanted."""
+    wanted: dict[str, tuple[str, list[str]]] = {}
+    for node in nodes_from_text(nodes):
+        if isinstance(node, Source):
+            columns = wanted.setdefault(node.stream, (node.form, []))[1]
+            columns += [column for _, column in node.columns if column not in columns]
+    return wanted
 
 
 @functools.lru_cache(maxsize=256)
@@ -254,7 +250,7 @@ class _Memory:
 
     @property
     def rows(self) -> int:
-        return sum(map(len, self.kept().values()))
+        return sum(arrangement.entries for arrangement in self.kept().values())
 
     @property
     def nbytes(self) -> int:
@@ -292,7 +288,7 @@ class _Kept:
             self._checkpoints.write(memory.at, memory.kept())
 
     def _empty(self, at: Offsets) -> _Memory:
-        flow = self._tree._flow(self._inputs)
+        flow = self._tree.flow(self._inputs)
         numbers = None if self._tree.key else Arrangement(flow.schema, flow.schema.names)
         return _Memory(flow, numbers, dict(at))
 
@@ -326,12 +322,11 @@ class _Kept:
                     hint="drop the query and create it again: it begins with the rows there are",
                 )
         memory = self._empty(begins)
-        states = {}
-        for number, node in enumerate(self._tree.tree):
-            if isinstance(node, Source) and node.form == "changes" and begins[node.stream].row:
-                rows = state_of(readers[node.stream], begins[node.stream].row).table
-                named = rows.select([column for _, column in node.columns])
-                states[number] = Changes.of(named.rename_columns([name for name, _ in node.columns]))
+        states = {
+            stream: Changes.of(state_of(readers[stream], begins[stream].row).table.select(columns))
+            for stream, (form, columns) in _sources(self._tree.nodes).items()
+            if form == "changes" and begins[stream].row
+        }
         self._take_in(memory, states, begins)
         return memory
 
@@ -345,7 +340,7 @@ class _Kept:
                 until[name] = offset if row == offset.row else until[name]._replace(row=row)
             self._take_in(memory, self._tree._entering(memory.at, until, self._inputs), until)
 
-    def _take_in(self, memory: _Memory, came: dict[int, Changes], at: dict[str, Offset]) -> None:
+    def _take_in(self, memory: _Memory, came: dict[str, Changes], at: dict[str, Offset]) -> None:
         changes = memory.flow.take(came, self._tree.reached(at))
         if memory.numbers is not None:
             memory.numbers.take_in(changes)
