@@ -30,6 +30,7 @@ from anabranch.engine.options import SourceOptions
 from anabranch.engine.protocol import Engine
 from anabranch.errors import CatalogError, DataError, QueryError, StreamError
 from anabranch.log import Storage, StreamReader, StreamWriter
+from anabranch.log.appended import Appended
 from anabranch.log.offset import End
 from anabranch.log.slices import slices_of
 from anabranch.log.stream import HOST, INFO, StreamInfo, changes_name, rejects_storage
@@ -47,6 +48,7 @@ from anabranch.queries.questions import Questions
 from anabranch.queries.standing import StandingQueries, Surroundings
 from anabranch.queries.timekeeper import Timekeeper
 from anabranch.queries.view import View
+from anabranch.queries.waiting import wait_for
 from anabranch.result import Result
 from anabranch.schema import TIME_TYPE
 from anabranch.settings import Settings
@@ -160,8 +162,8 @@ class Database:
 
     # -- streams -------------------------------------------------------------------------------
 
-    def append(self, stream: str, data: Any, *, producer: str | None = None, batch: int | None = None) -> int:
-        """Append rows; when it returns they are on disk. Gives the number of the stream's next row.
+    def append(self, stream: str, data: Any, *, producer: str | None = None, batch: int | None = None) -> Appended:
+        """Append rows; when it returns they are on disk. Gives the number of the stream's next row, for `wait`.
 
         `data`: a pyarrow Table, a pandas or polars DataFrame, a dict of columns, a list of dicts.
         With `producer` and a growing `batch` number, a batch appended before is passed over.
@@ -169,8 +171,17 @@ class Database:
         """
         if producer is None and self.catalog.has_table(stream):
             self._change(stream, inserted, data)
-            return self.reader(changes_name(stream)).end().row
-        return self.writer(stream).append(data, producer=producer, batch=batch)
+            return Appended(self.reader(changes_name(stream)).end().row, changes_name(stream))
+        return Appended(self.writer(stream).append(data, producer=producer, batch=batch), stream)
+
+    def wait(self, appended: Appended, *readers: str, timeout: float | None = None) -> None:
+        """Until rows that were appended are in some views, or taken in by some queries, also through others.
+
+        `readers`: names of views and queries; without any, all that there are.
+        """
+        names = [changes_name(name) if self.catalog.has_view(name) else name for name in readers]
+        for query in [self.get_query(name) for name in names] or self.queries():
+            wait_for(appended, query, self._query_of, timeout)
 
     # -- tables --------------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ from anabranch.operators.together.families import family_of, state_of
 from anabranch.operators.together.selective import newest, share
 from anabranch.queries.costs import costs_of
 from anabranch.queries.hosts import Hosts
-from anabranch.queries.member import Member
+from anabranch.queries.member import Ends, Member
 from anabranch.queries.member_numbers import MemberNumbers
 from anabranch.queries.query import Query, goes_along, moment
 from anabranch.settings import Settings
@@ -255,21 +255,22 @@ class HostedQuery(Query):
         return {name: Offset(row, time, every) for name, (row, time) in at.items()}, cohort
 
     @goes_along
-    def wait(self, timeout: float | None = None) -> Query:
+    def wait(self, timeout: float | None = None, until: Ends | None = None) -> Query:
         deadline = None if timeout is None else time.monotonic() + timeout
-        target = self._member.ends()
+        target = self._member.ends() if until is None else until
         while (done := self._position()) is None or not self._member.has_reached(target, done):
             if self.failure is not None:
                 raise self.failure
             if self._now() is not self:
-                return self._now().wait(None if deadline is None else max(deadline - time.monotonic(), 0.001))
+                return self._now().wait(None if deadline is None else max(deadline - time.monotonic(), 0.001), until)
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 raise self._is_behind(target, timeout or 0)
             if self.status == "stopped":
                 raise QueryError("QUERY_IS_STOPPED", f'query "{self.name}" is not running', hint="start it first")
             self._run_by._member.progress.wait_for(0.05)
-        self._run_by.wait(None if deadline is None else max(deadline - time.monotonic(), 0.001))
+        if until is None:
+            self._run_by.wait(None if deadline is None else max(deadline - time.monotonic(), 0.001))
         if self.failure is not None:
             raise self.failure
         return self

@@ -18,13 +18,14 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from anabranch.archive.declaration import archives_of
 from anabranch.catalog import QUERY, QueryInfo
 from anabranch.catalog.hosted import Hosted, list_name
 from anabranch.clock import Clock
-from anabranch.errors import QueryError, StreamError
+from anabranch.errors import AnabranchError, QueryError, StreamError
 from anabranch.log import lost, retention
 from anabranch.log.lock import BEING_WRITTEN
 from anabranch.log.slices import SliceReader
@@ -151,12 +152,17 @@ class Moves:
     # -- step by step ------------------------------------------------------------------------------
 
     def go_on(self) -> None:
-        """Take the next step of all that move."""
+        """Take the next step of all that move; one that cannot go on keeps no other from it."""
+        problems: list[Exception] = []
         with self._mutex:
-            for found in list(self._catalog.hosted.leaving()):
-                self._leave_host(found)
-            for info in self._catalog.leaving_home():
-                self._leave_home(info)
+            steps = [partial(self._leave_host, found) for found in list(self._catalog.hosted.leaving())]
+            for step in [*steps, *(partial(self._leave_home, info) for info in self._catalog.leaving_home())]:
+                try:
+                    step()
+                except (AnabranchError, OSError) as problem:
+                    problems.append(problem)
+        if problems:
+            raise problems[0]
 
     def _leave_host(self, found: Hosted) -> None:
         to, info = found.entry.bound_for["to"], self._info(found)

@@ -293,27 +293,27 @@ class Query:
         return self._counted().done()
 
     @goes_along
-    def wait(self, timeout: float | None = None) -> Query:
+    def wait(self, timeout: float | None = None, until: Ends | None = None) -> Query:
         """Until everything appended before this call is taken in, and answered as far as time has come.
 
         Time is the clock where rows are stamped on arrival; where they bring their own, it is that of
         the rows. What is not answered yet then waits for time to go on: `waits_for` says of which stream.
         Rows that a stream still holds back because older ones may come (ALLOW SKEW) are not yet
-        part of it; `Database.flush` releases them.
+        part of it; `Database.flush` releases them. `until`: only what is before these ends.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         now = self._clock.now_us()
-        for name in self.inputs:
+        for name in self.inputs if until is None else ():
             source = self._upstream(name)
             if source is not None:
                 source.wait(None if deadline is None else max(deadline - time.monotonic(), 0))
-        target = self._member.ends()
+        target = self._member.ends() if until is None else until
         lost = _Lost(self.name)
-        while not self._member.has_reached(target, self._done()) or self._has_more_by(now):
+        while not self._member.has_reached(target, self._done()) or (until is None and self._has_more_by(now)):
             if self.failure is not None:
                 raise self.failure
             if self._now() is not self:
-                return self._now().wait(None if deadline is None else max(deadline - time.monotonic(), 0.001))
+                return self._now().wait(None if deadline is None else max(deadline - time.monotonic(), 0.001), until)
             if self.status == "stopped":
                 raise QueryError("QUERY_IS_STOPPED", f'query "{self.name}" is not running', hint="start it first")
             lost.check(self.status)
@@ -321,6 +321,10 @@ class Query:
                 raise self._is_behind(target, timeout or 0)
             self._member.progress.wait_for(0.1)
         return self
+
+    def ends(self) -> Ends:
+        """How far its streams have come."""
+        return self._member.ends()
 
     def _is_behind(self, target: Ends, timeout: float) -> QueryError:
         return QueryError(

@@ -30,14 +30,14 @@ from anabranch.operators.base import (
 )
 from anabranch.operators.live import Live
 from anabranch.operators.table.states import oldest_state, state_of
-from anabranch.operators.tree.answer import NUMBER, answer_schema, told
+from anabranch.operators.tree.answer import answer_schema, told
 from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes
 from anabranch.operators.tree.checkpoints import Checkpoints, rows_at
 from anabranch.operators.tree.flow import Flow, part_name
 from anabranch.operators.tree.nodes import Expire, Node, Part, Source, nodes_from_text
 from anabranch.tables.changes import comes
-from anabranch.tables.declaration import CHANGE
+from anabranch.tables.declaration import CHANGE, NUMBER
 
 _LEAST_BETWEEN = 200_000
 """Rows between two checkpoints, at least."""
