@@ -109,12 +109,14 @@ class Arrangement:
 
     def rows_of(self, keys: pa.Table) -> Found:
         """The rows of some keys, which are all different and have the columns of the key in its order."""
-        count = keys.num_rows
-        columns = [column.combine_chunks() for column in keys.columns]
-        codes = self._code_of(columns, count)
+        return self.found([column.combine_chunks() for column in keys.columns], keys.num_rows)
+
+    def found(self, keys: Sequence[pa.Array], count: int) -> Found:
+        """The same for so many keys as columns, of which there are none where there is no key."""
+        codes = self._code_of(keys, count)
         parts, of, ranks = [], [], []
         for run in self._runs:
-            pairs = self._same_keys(run, spread(*ranges(run.codes, codes)), columns)
+            pairs = self._same_keys(run, spread(*ranges(run.codes, codes)), keys)
             if len(pairs.asked):
                 parts.append(Changes(run.rows, run.weights).take(pairs.found))
                 of.append(pairs.asked)
@@ -135,17 +137,16 @@ class Arrangement:
         """
         codes = self._code_of(keys, count)
         for run in self._runs:
-            low, high = ranges(run.codes, codes)
-            ends = np.cumsum(high - low)
-            begin = 0
-            while begin < count:
-                past = int(np.searchsorted(ends, (ends[begin - 1] if begin else 0) + PAIRS, side="right"))
-                past = max(past, begin + 1)
-                some = spread(low[begin:past], high[begin:past])
-                pairs = self._same_keys(run, Pairs(some.asked + begin, some.found), keys)
+            for some in _in_parts(*ranges(run.codes, codes)):
+                pairs = self._same_keys(run, some, keys)
                 if len(pairs.asked):
                     yield pairs.asked, Changes(run.rows, run.weights).take(pairs.found)
-                begin = past
+
+    def beside(self, count: int) -> Iterator[tuple[Places, Changes]]:
+        """All rows, as they stand in runs, beside each of so many places."""
+        for run in self._runs:
+            for pairs in _in_parts(np.zeros(count, np.int64), np.full(count, len(run))):
+                yield pairs.asked, Changes(run.rows, run.weights).take(pairs.found)
 
     def _same_keys(self, run: Run, pairs: Pairs, keys: Sequence[pa.Array]) -> Pairs:
         """Those of some pairs whose keys are the same, and not only their codes."""
@@ -184,4 +185,17 @@ class Arrangement:
         return int(ranges(run.codes, np.array([code], np.uint64))[0][0])
 
     def _code(self, bound: pa.Scalar) -> Codes:
-        return self._code_of([pa.array([bound.as_py()], bound.type)], 1)
+        return self._code_of([pa.repeat(bound, 1)], 1)
+
+
+def _in_parts(low: Places, high: Places) -> Iterator[Pairs]:
+    """All places from `low` on and before `high`, each with the number of its range, not too many at a time."""
+    ends = np.cumsum(high - low)
+    begin = 0
+    while begin < len(low):
+        done = int(ends[begin - 1]) if begin else 0
+        past = max(int(np.searchsorted(ends, done + PAIRS, side="right")), begin + 1)
+        some = spread(low[begin:past], high[begin:past])
+        if len(some.asked):
+            yield Pairs(some.asked + begin, some.found)
+        begin = past

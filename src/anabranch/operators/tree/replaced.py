@@ -93,10 +93,9 @@ class Replaced(Arrangement):
             whole = self._join(self._runs[number], whole, number == 0)
         return _alive(whole).changes()
 
-    def rows_of(self, keys: pa.Table) -> Found:
+    def found(self, keys: Sequence[pa.Array], count: int) -> Found:
         """The rows of some keys."""
-        columns = [column.combine_chunks() for column in keys.columns]
-        rows, of = self.latest(columns, self._code_of(columns, keys.num_rows))
+        rows, of = self.latest(keys, self._code_of(keys, count))
         return Found(Changes.of(rows), of)
 
     def meeting(self, keys: Sequence[pa.Array], count: int) -> Iterator[tuple[Places, Changes]]:
