@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from anabranch.kernels.groups import encode
 from anabranch.operators.tree.changes import Changes
@@ -37,6 +40,7 @@ def told(changes: Changes, numbers: Arrangement | None, tree: Tree, version: int
 
     `numbers`, where the answer has no key, holds how often each row of the answer comes; the changes are taken in.
     """
+    changes = changes.take(_order(changes.rows, [list(tree.columns).index(name) for name in tree.key]))
     rows = changes.rows.rename_columns(list(tree.columns))
     if numbers is not None:
         return _logged(*_numbered(rows, changes, numbers), tree, version, time)
@@ -59,6 +63,16 @@ def told(changes: Changes, numbers: Arrangement | None, tree: Tree, version: int
         ]
     )
     return _logged(rows.take(pa.array(order)), said, tree, version, time)
+
+
+def _order(rows: pa.Table, key: Sequence[int]) -> NDArray[np.int64]:
+    """The rows in the order of the answer's key, or of all columns: how they lay in memory shows nowhere."""
+    columns = [rows.column(place) for place in key or range(rows.num_columns)]
+    named = pa.table(columns, names=[str(place) for place in range(len(columns))])
+    order: NDArray[np.int64] = pc.sort_indices(
+        named, sort_keys=[(name, "ascending", "at_start") for name in named.column_names]
+    ).to_numpy()
+    return order
 
 
 def _refuse_twice(changes: Changes, codes: np.ndarray, size: int) -> None:

@@ -1,0 +1,152 @@
+"""The operator Tree: what its answers add up to, however it is cut, repeated, killed and robbed of files."""
+
+from __future__ import annotations
+
+import collections
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from anabranch.errors import QueryError
+from anabranch.operators import operator_from_json
+from anabranch.operators.tree import operator as tree_operator
+from anabranch.operators.tree.nodes import Aggregate, Call, Expire, Join, Rows, Source, nodes_to_text
+from anabranch.operators.tree.operator import Tree
+from anabranch.schema import StreamSchema
+from anabranch.testing import OperatorHarness
+from tests.sampling import sampled
+
+SALES = StreamSchema.of({"item": "STRING", "n": "INT", "ts": "TIMESTAMP"}, time="ts")
+PRICES = StreamSchema.of({"_change": "STRING", "item": "STRING", "price": "INT", "at": "TIMESTAMP"}, time="at")
+COUNT, TOTAL = Call("c", "count"), Call("t", "sum", ("v",))
+SOURCES = (
+    Source("sales", (("item", "item"), ("n", "n"), ("ts", "ts"))),
+    Source("prices", (("item2", "item"), ("price", "price")), "changes"),
+)
+TAKINGS = (
+    *SOURCES,
+    Join(0, 1, "left", (("item", "item2"),)),
+    Rows(2, (("item", "item"), ("v", "n * price"))),
+    Aggregate(3, ("item",), (COUNT, TOTAL)),
+)
+RECENT = (SOURCES[0], Expire(0, "ts", 20_000_000), Rows(1, (("item", "item"),), "n > 1"))
+
+
+def tree(nodes: Any, columns: tuple[str, ...], key: tuple[str, ...]) -> Tree:
+    return Tree(nodes_to_text(nodes), columns, key)
+
+
+TREES = {
+    "takings": tree(TAKINGS, ("item", "sold", "total"), ("item",)),
+    "recent": tree(RECENT, ("item",), ()),
+    "all": tree((*SOURCES, Join(0, 1, "full", (("item", "item2"),))), ("a", "n", "ts", "b", "price"), ()),
+}
+
+
+class Shop:
+    """What happens, and what the answers are by definition."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.sales: list[tuple[str | None, int, int]] = []
+        self.prices: dict[str, int] = {}
+        self.now = 0
+
+    def sell(self) -> dict[str, list[Any]]:
+        rows = []
+        for _ in range(self.chance.randint(0, 5)):
+            self.now += self.chance.randint(0, 3)
+            rows.append((self.chance.choice(["a", "b", "c", None]), self.chance.randint(0, 4), self.now))
+        self.sales += rows
+        times = pa.array([second * 1_000_000 for _, _, second in rows], pa.timestamp("us", "UTC"))
+        return {"item": [i for i, _, _ in rows], "n": [n for _, n, _ in rows], "ts": times}
+
+    def price(self) -> dict[str, list[Any]]:
+        rows = []
+        for _ in range(self.chance.randint(0, 3)):
+            item = self.chance.choice("abc")
+            known = self.prices.get(item)
+            if known is not None:
+                self.prices.pop(item)
+                if self.chance.random() < 0.5:
+                    rows.append(("delete", item, known))
+                    continue
+                rows.append(("update_before", item, known))
+            self.prices[item] = self.chance.randint(1, 9)
+            rows.append(("insert" if known is None else "update_after", item, self.prices[item]))
+        at = pa.array([self.now * 1_000_000] * len(rows), pa.timestamp("us", "UTC"))
+        names = ("_change", "item", "price")
+        return {**{name: [row[i] for row in rows] for i, name in enumerate(names)}, "at": at}
+
+    def answer(self, name: str, reached: int) -> collections.Counter[tuple[Any, ...]]:
+        if name == "recent":
+            return collections.Counter(
+                (i,) for i, n, s in self.sales if n > 1 and (reached - s * 1_000_000) <= 20_000_000
+            )
+        if name == "all":
+            sold = {i for i, _, _ in self.sales}
+            pairs = [(i, n, s, i if i in self.prices else None, self.prices.get(i or "")) for i, n, s in self.sales]
+            return collections.Counter(
+                [*pairs, *((None, None, None, i, p) for i, p in self.prices.items() if i not in sold)]
+            )
+        groups: dict[str | None, list[int | None]] = collections.defaultdict(list)
+        for item, n, _ in self.sales:
+            groups[item].append(n * self.prices[item] if item in self.prices else None)
+        return collections.Counter(
+            (item, len(values), sum(v for v in values if v is not None) if any(v is not None for v in values) else None)
+            for item, values in groups.items()
+        )
+
+
+def folded(answers: pa.Table, operator: Tree) -> collections.Counter[tuple[Any, ...]]:
+    """What the answers add up to; each change must fit what was there."""
+    rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    versions = answers.column("_version").to_pylist()
+    assert versions == sorted(versions)
+    for row in answers.to_pylist():
+        key = tuple(row[name] for name in operator.answer_key)
+        seconds = {k: v.timestamp() if k == "ts" and v is not None else v for k, v in row.items()}
+        values = tuple(seconds[name] for name in operator.columns)
+        if row["_change"] in ("delete", "update_before"):
+            assert rows.pop(key) == values
+        else:
+            assert key not in rows
+            rows[key] = values
+    return collections.Counter(rows.values())
+
+
+@pytest.mark.parametrize("seed", sampled(list(range(40)), 6, "tree"))
+@pytest.mark.parametrize("name", list(TREES))
+def test_answers_add_up_to_the_definition(name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree_operator, "_LEAST_BETWEEN", seed % 3 * 7)
+    monkeypatch.setattr(tree_operator, "_ROWS_AT_ONCE", 1 + seed % 5)
+    shop, operator = Shop(seed), TREES[name]
+    assert operator_from_json(operator.to_json()) == operator
+    streams = {"sales": SALES, "prices": PRICES}
+    harness = OperatorHarness(operator, {stream: streams[stream] for stream in operator.inputs})
+    for _ in range(14):
+        harness.push("sales", shop.sell())
+        if "prices" in operator.inputs:
+            harness.push("prices", shop.price())
+        harness.step(rows=shop.chance.choice([None, 1, 3]))
+        for action in (harness.replay, harness.restart, harness.forget):
+            if shop.chance.random() < 0.3:
+                action()
+        harness.run(rows=shop.chance.choice([None, 2]))
+        reached = operator.reached(harness.offsets)
+        assert folded(harness.answers(), operator) == shop.answer(name, reached)
+    harness.due()
+
+
+def test_what_is_damaged_is_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree_operator, "_LEAST_BETWEEN", 5)
+    shop, operator, chance = Shop(3), TREES["takings"], random.Random(3)
+    harness = OperatorHarness(operator, {"sales": SALES, "prices": PRICES})
+    for _ in range(12):
+        harness.push("sales", shop.sell())
+        harness.push("prices", shop.price())
+        harness.run()
+        (harness.lose_files if chance.random() < 0.5 else harness.flip_bits)(chance)
+        assert folded(harness.answers(), operator) == shop.answer("takings", 0)
