@@ -469,10 +469,13 @@ class Database:
         """Remove a stream and all it holds; if it is the answer of a query, that."""
         self.drop(OBJECTS[STREAM].find(self, name))
 
-    def drop(self, which: ObjectName) -> None:
-        """Remove an object of the catalog and all that goes with it, unless others read it."""
+    def drop(self, which: ObjectName, *, cascade: bool = False) -> list[ObjectName]:
+        """Remove an object of the catalog and all that goes with it, unless others read it; with `cascade` also those.
+
+        Gives what was dropped, readers before what they read.
+        """
         with self._dropping:  # one at a time: whether one may go depends on what else is there
-            dependences.drop(self, which)
+            return dependences.drop(self, which, cascade=cascade)
 
     def remove_query(self, name: str) -> None:
         """End a query and remove all it has, whoever reads it."""

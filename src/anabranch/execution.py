@@ -257,8 +257,8 @@ def drop(db: Database, statement: s.Drop) -> Result:
         if statement.if_exists and problem.name in kind.absent:
             return Result(message=problem.message)
         raise
-    db.drop(which)
-    return Result(message=f"{kind.told(which)} dropped")
+    dropped = db.drop(which, cascade=statement.cascade)
+    return Result(message=f"{', '.join(OBJECTS[gone.kind].told(gone) for gone in dropped)} dropped")
 
 
 EXECUTES: dict[type[s.Statement], Doing] = {

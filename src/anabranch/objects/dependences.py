@@ -16,6 +16,9 @@ from anabranch.objects import OBJECTS
 if TYPE_CHECKING:
     from anabranch.database import Database
 
+_NAMED = 5
+"""Readers that an error names; there may be thousands."""
+
 
 def readers_of(db: Database, thing: ObjectName) -> Iterator[ObjectName]:
     """The objects that read a thing."""
@@ -44,21 +47,34 @@ def _index(db: Database) -> None:
             db.catalog.readers.build(every)
 
 
-def drop(db: Database, which: ObjectName) -> ObjectName:
-    """Remove an object and all that goes with it, unless others need any of that; gives what was dropped."""
+def drop(db: Database, which: ObjectName, *, cascade: bool = False) -> list[ObjectName]:
+    """Remove an object and all that goes with it, unless others need any of that; gives what was dropped.
+
+    With `cascade` those that need it are dropped before it.
+    """
     kind = OBJECTS[which.kind]
     owner = kind.owner(db, which)
     if owner is not None:
         if kind.stands_for(owner):
-            return drop(db, owner)
+            return drop(db, owner, cascade=cascade)
         raise _refused(kind.as_part, which, f"belongs to {_told(owner)}", owner)
     whole = list(_whole(db, which))
+    dropped: list[ObjectName] = []
+    if cascade:
+        while needing := next(_needing(db, whole), None):
+            dropped += drop(db, _outermost(db, needing[1]), cascade=True)
     _refuse_if_read(db, whole)
     for part in whole:
         OBJECTS[part.kind].claim(db, part)
     for part in reversed(whole):
         OBJECTS[part.kind].remove(db, part)
-    return which
+    return [*dropped, which]
+
+
+def _outermost(db: Database, which: ObjectName) -> ObjectName:
+    """What an object is a part of, and that in turn; itself, if it is no part."""
+    owner = OBJECTS[which.kind].owner(db, which)
+    return which if owner is None else _outermost(db, owner)
 
 
 def _whole(db: Database, which: ObjectName) -> Iterator[ObjectName]:
@@ -69,12 +85,30 @@ def _whole(db: Database, which: ObjectName) -> Iterator[ObjectName]:
 
 
 def _refuse_if_read(db: Database, whole: list[ObjectName]) -> None:
+    """An error that names all who read something that is to go."""
+    needing = list(_needing(db, whole))
+    if needing:
+        part, _ = needing[0]
+        readers = list(dict.fromkeys(_outermost(db, reader) for _, reader in needing))
+        most = [_told(reader) for reader in readers[:_NAMED]]
+        others = [f"{len(readers) - _NAMED} others"] if len(readers) > _NAMED else []
+        by = " and ".join([", ".join(most), *others]) if others else _listed(most)
+        instead = "" if len(readers) == 1 else ", or write CASCADE, which drops them all"
+        raise _refused("STREAM_IS_USED", part, f"is read by {by}", readers[0], f" first{instead}")
+
+
+def _needing(db: Database, whole: list[ObjectName]) -> Iterator[tuple[ObjectName, ObjectName]]:
+    """What is to go and is read, and by whom who stays."""
     going = {part.key for part in whole}
     for part in whole:
         thing = OBJECTS[part.kind].read_as(db, part)
         for reader in readers_of(db, thing) if thing is not None else ():
             if reader.key not in going:
-                raise _refused("STREAM_IS_USED", part, f"is read by {_told(reader)}", reader, " first")
+                yield part, reader
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
 
 
 def _refused(error: str, which: ObjectName, why: str, instead: ObjectName, when: str = "") -> CatalogError:

@@ -236,6 +236,8 @@ class Drop(Statement):
     name: str | None
     if_exists: bool = False
     on: str = ""
+    cascade: bool = False
+    """Whether those that read it go, too."""
 
 
 @dataclass(frozen=True)
@@ -407,8 +409,8 @@ STATEMENTS: tuple[Syntax, ...] = (
     ),
     Syntax(
         "DROP",
-        "DROP STREAM | TABLE | VIEW | QUERY [IF EXISTS] name",
-        "removes a stream, table, view or query and all it holds",
+        "DROP STREAM | TABLE | VIEW | QUERY [IF EXISTS] name [CASCADE]",
+        "removes a stream, table, view or query and all it holds; CASCADE also those that read it",
         Drop,
     ),
     Syntax(

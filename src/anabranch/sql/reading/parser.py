@@ -243,7 +243,10 @@ def _drop(cursor: Cursor, sayings: Sayings) -> Statement:
         if saying.take_word(cursor):
             if_exists = cursor.words("IF", "EXISTS")
             name, on = saying.named(cursor)
-            return Drop(saying.kind, name, if_exists, on)
+            cascade = cursor.words("CASCADE")
+            if not cascade:
+                cursor.words("RESTRICT")
+            return Drop(saying.kind, name, if_exists, on, cascade)
     *most, last = [f"DROP {' '.join(saying.words[0])}" for saying in sayings]
     raise cursor.error_here(
         "NOT_IN_THE_LANGUAGE",
