@@ -1,4 +1,4 @@
-"""The parts that changes touch, and their rows in an order that leaves nothing to chance."""
+"""Rows of parts in an order that leaves nothing to chance."""
 
 from __future__ import annotations
 
@@ -9,24 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anabranch.kernels.groups import encode
 from anabranch.kernels.refining import Bounds, Places, bounds_of, grouped, refined
 from anabranch.operators.tree.nodes import Order
-
-
-def touched(rows: pa.Table, partition: Sequence[str]) -> tuple[pa.Table, NDArray[np.int64]]:
-    """The parts that rows are of, each once, as an arrangement is asked for them, and the part of each row.
-
-    >>> keys, of = touched(pa.table({"a": [1, 2, 3], "b": ["x", None, "x"]}), ["b"])
-    >>> keys.to_pydict(), of.tolist()
-    ({'b': ['x', None]}, [0, 1, 0])
-    """
-    if not partition:
-        return rows.select([]).slice(0, 1), np.zeros(rows.num_rows, np.int64)
-    groups = encode([rows.column(name) for name in partition], rows.num_rows)
-    keys = groups.keys(np.arange(groups.size, dtype=np.int32))
-    schema = pa.schema([rows.schema.field(name) for name in partition])
-    return pa.table(keys, schema=schema), groups.codes.astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,13 @@ from anabranch.operators.tree.nodes import Node
 from anabranch.operators.tree.steps.base import Step
 
 STEPS = {
+    "rows": "rows.RowsStep",
     "join": "join.JoinStep",
     "aggregate": "aggregate.AggregateStep",
     "union": "union.UnionStep",
     "set_operation": "set_operation.SetOperationStep",
+    "top": "top.TopStep",
+    "ranked": "ranked.RankedStep",
     "expire": "expire.ExpireStep",
 }
 """For each kind of node its file here and its class there, which is loaded when a tree has one."""

@@ -20,8 +20,9 @@ from anabranch.kernels.refining import bounds_of, positions
 from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes, together
 from anabranch.operators.tree.nodes import Ranked
-from anabranch.operators.tree.parts import InOrder, touched, without_empty
+from anabranch.operators.tree.parts import InOrder, without_empty
 from anabranch.operators.tree.steps.calls import compute, type_of
+from anabranch.operators.tree.steps.touched import touched
 
 
 class RankedStep:
@@ -41,12 +42,12 @@ class RankedStep:
         (changes,) = inputs
         if not len(changes):
             return Changes.none(self.schema)
-        keys, part = touched(changes.rows, self._node.partition)
-        found = self._rows.rows_of(keys)
+        parts = touched([changes.rows.column(name) for name in self._node.partition], len(changes))
+        found = self._rows.found(parts.keys, len(parts))
         self._rows.take_in(changes)
         both = together([found.changes, changes], self._read)
-        part = np.concatenate([found.of, part])
-        order = InOrder.of(both.rows, part, keys.num_rows, self._node.partition, self._node.order)
+        part = np.concatenate([found.of, parts.of_row])
+        order = InOrder.of(both.rows, part, len(parts), self._node.partition, self._node.order)
         was = both.weights.copy()
         was[len(found.changes) :] = 0
         before = _Said(self, both.rows, order, order.sums(was))

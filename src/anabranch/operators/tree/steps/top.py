@@ -27,7 +27,8 @@ from anabranch.kernels.values import has_order_number, valid
 from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes, together
 from anabranch.operators.tree.nodes import Top
-from anabranch.operators.tree.parts import InOrder, touched
+from anabranch.operators.tree.parts import InOrder
+from anabranch.operators.tree.steps.touched import touched
 
 Numbers = NDArray[np.int64]
 
@@ -67,9 +68,9 @@ class TopStep:
 
     def _change_of_first(self, changes: Changes) -> Changes:
         """The change of the rows that are shown; without a limit of those that are not."""
-        keys, part = touched(changes.rows, self._node.partition)
-        size = keys.num_rows
-        found = self._first.rows_of(keys)
+        parts = touched([changes.rows.column(name) for name in self._node.partition], len(changes))
+        part, size = parts.of_row, len(parts)
+        found = self._first.found(parts.keys, size)
         short = _counts(found.of, found.changes.weights, size) < self._asked
         near = ~self._surely_behind(found.changes.rows, found.of, short, changes.rows, part)
         aside = changes.filter(~near)
@@ -89,15 +90,15 @@ class TopStep:
             return change
         self._rest.take_in(together([aside, _some(rows, np.where(stays, 0, now))], self.schema))
         dry = np.flatnonzero(~short & (counts < self._asked))
-        if not len(dry) or not len(self._rest):
+        if not len(dry):
             return change
-        dry_keys = keys.take(pa.array(dry)) if self._node.partition else keys
-        return together([change, self._refilled(dry_keys, counts[dry])], self.schema)
+        keys = [key.take(pa.array(dry)) for key in parts.keys]
+        return together([change, self._refilled(keys, counts[dry])], self.schema)
 
-    def _refilled(self, keys: pa.Table, counts: Numbers) -> Changes:
+    def _refilled(self, keys: Sequence[pa.Array], counts: Numbers) -> Changes:
         """Moves rows to the front of parts of which only so many are left there, and says which of them are shown."""
-        found = self._rest.rows_of(keys)
-        order = self._in_order(found.changes.rows, found.of, keys.num_rows)
+        found = self._rest.found(keys, len(counts))
+        order = self._in_order(found.changes.rows, found.of, len(counts))
         of, weights = order.part_of_different, order.sums(found.changes.weights)
         weights = np.where(counts[of] + _standing_before(of, weights) < self._few, weights, 0)
         rows = found.changes.rows.take(pa.array(order.first))
