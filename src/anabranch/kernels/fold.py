@@ -98,7 +98,7 @@ class IntegerSum:
 
     def _checked(self, sums: NDArray[np.int64], into: NDArray[np.int32], values: NDArray[np.int64]) -> list[pa.Array]:
         if not self._add(sums, into, values):
-            raise _overflow("BIGINT", "sum(CAST(… AS DECIMAL(38, 0)))")
+            raise overflow("BIGINT", "sum(CAST(… AS DECIMAL(38, 0)))")
         return [pa.array(sums)]
 
     def _add(self, sums: NDArray[np.int64], into: NDArray[np.int32], values: NDArray[np.int64]) -> bool:
@@ -190,10 +190,10 @@ class Exact:
         try:
             return [one_array(folded.column(f"value_{self.function}").take(pa.array(at)).cast(wanted))]
         except pa.ArrowInvalid:
-            raise _overflow(f"DECIMAL(38,{wanted.scale})", "sum(CAST(… AS DOUBLE))") from None
+            raise overflow(f"DECIMAL(38,{wanted.scale})", "sum(CAST(… AS DOUBLE))") from None
 
 
-def _overflow(wanted: str, instead: str) -> QueryError:
+def overflow(wanted: str, instead: str) -> QueryError:
     return QueryError("SUM_OVERFLOW", f"a sum does not fit {wanted}", hint=f"write {instead}")
 
 

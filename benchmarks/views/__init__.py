@@ -1,0 +1,1 @@
+"""Answers that change, kept up to date."""
