@@ -108,6 +108,21 @@ class Emit:
 
 
 @dataclass(frozen=True)
+class Bounding:
+    """`ACCEPT UNBOUNDED` or `EXPIRE AFTER INTERVAL …` at the end of a query: what bounds what it keeps.
+
+    `after` is in microseconds, None where nothing has to.
+    """
+
+    after: int | None
+    start: int = field(default=0, compare=False)
+
+    @property
+    def said(self) -> str:
+        return "ACCEPT UNBOUNDED" if self.after is None else f"EXPIRE AFTER INTERVAL {format_us(self.after)}"
+
+
+@dataclass(frozen=True)
 class Side:
     """The clauses of one SELECT: of the whole query, of one side of a set operation, or of a subquery."""
 
@@ -151,6 +166,7 @@ class Select:
     inner: tuple[Inner, ...] = ()
     archives: tuple[ArchiveTable, ...] = ()
     accuracy: Accuracy | None = None
+    bounding: Bounding | None = None
 
     @property
     def hints(self) -> tuple[Hint, ...]:
@@ -189,10 +205,19 @@ class Select:
 
     def subquery(self, tree: exp.Expr) -> Select:
         """A subquery with its clauses as a query of its own."""
-        start = start_of(tree)
-        sides = (inner.side for inner in self.inner if start is not None and inner.begin <= start <= inner.end)
-        own = next(sides, Side())
+        own = self.clauses_of(tree)
         return replace(self, tree=tree, window=own.window, sides=(own,), emit=None, inner=())
+
+    def clauses_of(self, tree: exp.Expr) -> Side:
+        """The clauses of a SELECT inside the query: those of the closest parentheses, or side, around it."""
+        start = start_of(tree)
+        around = [inner for inner in self.inner if start is not None and inner.begin <= start <= inner.end]
+        return min(around, key=lambda inner: inner.end - inner.begin).side if around else Side()
+
+    def part(self, tree: exp.Expr, sides: tuple[Side, ...]) -> Select:
+        """A part of the query, with the clauses of its sides, as a query of its own."""
+        window = next((side.window for side in sides if side.window is not None), None)
+        return replace(self, tree=tree, window=window, sides=sides, emit=None, inner=(), bounding=None)
 
     def error(
         self,

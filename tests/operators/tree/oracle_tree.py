@@ -147,7 +147,9 @@ def _of_node(node: n.Node, known: Sequence[pa.Schema], reached: int) -> str:
             calls = [_window_call(call, node, read[0]) for call in node.calls]
             return f"SELECT *, {', '.join(calls)} FROM n{node.input}"
         case n.Expire():
-            return f"SELECT * FROM n{node.input} WHERE epoch_us({node.column}) >= {reached - node.after}"
+            return (
+                f"SELECT * FROM n{node.input} WHERE coalesce(epoch_us({node.column}) >= {reached - node.after}, TRUE)"
+            )
         case _:
             raise AssertionError(node)
 

@@ -85,7 +85,7 @@ def test_rows_that_go_from_the_top_are_followed_by_the_next_down_to_the_last() -
     assert len(played.step.kept()["rest"]) > 40
     for gone in range(50):
         assert played.take((rows[gone], -1)) == rows[gone + 1 : gone + 3]
-    assert len(played.step.kept()["rest"]) == len(played.step.kept()["first"]) == 0
+    assert {len(kept.all()) for kept in played.step.kept().values()} == {0}
 
 
 def test_a_part_that_vanishes_goes_and_may_come_back() -> None:

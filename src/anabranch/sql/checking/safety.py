@@ -82,9 +82,11 @@ def check_tokens(tokens: list[Token], text: str) -> None:
             raise error_at("NOT_IN_THE_LANGUAGE", f"{what} cannot be used in a query", text, token.start)
 
 
-def check_tree(select: Select, *, standing: bool) -> None:
-    """Refuses nodes and functions that are not known to be harmless."""
+def check_tree(select: Select, *, standing: bool, qualify: bool = False) -> None:
+    """Refuses nodes and functions that are not known to be harmless; Spark does not have `qualify`."""
     for node in select.tree.walk():
+        if qualify and isinstance(node, exp.Qualify):
+            continue
         if isinstance(node, _NEVER) or not isinstance(node, _NODES):
             what = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).lower()
             hint = RANKED.hint if isinstance(node, exp.Qualify) else None

@@ -1,0 +1,1 @@
+"""Any SELECT as a tree of nodes, whose answer is kept while what it reads changes."""

@@ -1,0 +1,145 @@
+"""What bounds what each node keeps. A stream has no end, so what keeps its rows grows without one.
+
+That is refused, unless the query says that it may (`ACCEPT UNBOUNDED`), or for how long rows count (`EXPIRE AFTER`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from sqlglot import exp
+
+from anabranch.errors import SqlError
+from anabranch.operators.tree.nodes import Aggregate, Expire, Part, Ranked, SetOperation, Source, Top, Union
+from anabranch.sql.checking.safety import called
+from anabranch.sql.reading.intervals import format_us
+from anabranch.sql.tree import Select
+from anabranch.sql.trees.draft import Draft, DraftJoin, DraftRows, Place, names_of
+
+ONE_STATE = ("count", "sum", "avg", "min", "max", "bool_and", "bool_or", "stddev", "stddev_pop", "variance", "var_pop",
+             "max_by", "min_by")  # fmt: skip
+"""Functions that need no more than one value for rows that only come."""
+_FEW = {"hour", "minute", "second", "month", "quarter", "dayofweek", "weekday", "day", "dayofmonth", "dayofyear",
+        "weekofyear", "sign", "signum", "isnull", "isnotnull", "isnan"}  # fmt: skip
+"""Functions that have few different values."""
+_ENDINGS = "EXPIRE AFTER INTERVAL 1 DAY, if rows count for so long, or ACCEPT UNBOUNDED"
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What a node's rows are: of which stream they are without end (None: they are bounded), and `why` they are not.
+
+    `few` are its columns that have few different values.
+    """
+
+    stream: str | None
+    why: str
+    few: frozenset[str] = frozenset()
+
+
+def bounds_of(
+    select: Select, nodes: Sequence[Draft], schemas: Sequence[pa.Schema], places: Sequence[Place]
+) -> tuple[tuple[int, str], ...]:
+    """For each node that keeps something, by its number, what bounds that; what nothing bounds is refused."""
+    accepts = select.bounding is not None and select.bounding.after is None
+    growths: list[Growth] = []
+    bounds: list[tuple[int, str]] = []
+    for number, (node, schema, place) in enumerate(zip(nodes, schemas, places, strict=True)):
+        below = [growths[read] for read in node.reads]
+        grows = next((growth.stream for growth in below if growth.stream is not None), None)
+        said = _bound(node, below, grows)
+        if said is None and grows is not None:
+            if not accepts:
+                raise _unbounded(select, node, grows, place)
+            said = "nothing: ACCEPT UNBOUNDED"
+        if said:
+            bounds.append((number, said))
+        growths.append(_growth(node, below, grows, schema))
+    return tuple(bounds)
+
+
+def _bound(node: Draft, below: Sequence[Growth], grows: str | None) -> str | None:
+    """What bounds what a node keeps: empty if it keeps nothing, None if nothing does."""
+    if isinstance(node, Source | Part | DraftRows | Union):
+        return ""
+    if isinstance(node, Expire):
+        return f"the rows of {format_us(node.after)}"
+    why = " and ".join(dict.fromkeys(growth.why for growth in below if growth.why))
+    if grows is None:
+        return why or "what it reads"
+    if isinstance(node, Aggregate):
+        totals = all(call.function in ONE_STATE and not call.distinct for call in node.calls)
+        if totals and not node.keys:
+            return "one row of totals"
+        if totals and set(node.keys) <= below[0].few:
+            return f"few groups: {', '.join(node.keys)}"
+    if isinstance(node, Top) and node.limit is not None and set(node.partition) <= below[0].few:
+        return f"{node.limit + node.offset} rows" + (" of each of few parts" if node.partition else "")
+    return None
+
+
+def _growth(node: Draft, below: Sequence[Growth], grows: str | None, schema: pa.Schema) -> Growth:
+    few = frozenset(f.name for f in schema if pa.types.is_boolean(f.type) or pa.types.is_int8(f.type))
+    why = " and ".join(dict.fromkeys(growth.why for growth in below if growth.why))
+    if isinstance(node, Source):
+        if node.form == "changes":
+            return Growth(None, f"the rows of {node.stream.removesuffix('.changes')}", few)
+        return Growth(node.stream, "", few)
+    if isinstance(node, Part):
+        return Growth(None, "the answers of windows" if "size" in node.operator else "the answers of a part", few)
+    if isinstance(node, Expire):
+        return Growth(None, f"the rows of {format_us(node.after)}", few)
+    kept = frozenset(name for growth in below for name in growth.few if name in schema.names)
+    if isinstance(node, DraftRows):
+        few |= {name for name, value in node.columns if _is_few(value, below[0].few)}
+        return Growth(grows, why, few)
+    if isinstance(node, Aggregate) and grows is not None and set(node.keys) <= below[0].few:
+        return Growth(None, "few groups" if node.keys else "one row", few | kept)
+    if isinstance(node, Top) and node.limit is not None and set(node.partition) <= below[0].few:
+        return Growth(None, f"{node.limit} rows", few | kept)
+    if isinstance(node, Union):
+        kept = frozenset()
+    return Growth(grows, why, few | kept)
+
+
+def _is_few(value: exp.Expr, few: frozenset[str]) -> bool:
+    """Whether an expression has few different values, whatever rows come."""
+    value = value.unnest()
+    if isinstance(value, exp.Case):
+        results = [part.args["true"] for part in value.args["ifs"]]
+        results += [value.args["default"]] if value.args.get("default") is not None else []
+        return all(_is_few(result, few) for result in results)
+    if not names_of(value):
+        return True
+    if called(value) in _FEW or (isinstance(value, exp.Extract) and value.name.lower() in _FEW):
+        return True
+    if isinstance(value, exp.Mod) and not names_of(value.expression):
+        return True
+    return names_of(value) <= few
+
+
+def _unbounded(select: Select, node: Draft, stream: str, place: Place) -> SqlError:
+    what = {
+        Aggregate: "keeps every group that ever was"
+        if isinstance(node, Aggregate) and node.calls
+        else "keeps every row",
+        DraftJoin: "keeps every row of both sides",
+        Ranked: "keeps every row",
+        SetOperation: "keeps every row",
+        Top: "keeps every row",
+    }[type(node)]
+    windowed = 'a subquery that reads "' + stream + '" with WINDOW = INTERVAL … after FROM'
+    if isinstance(node, Aggregate) and not node.keys:
+        held = next(call for call in node.calls if call.function not in ONE_STATE or call.distinct)
+        what = f"keeps every value for {held.function}({'DISTINCT ' if held.distinct else ''}…)"
+    if isinstance(node, Top) and node.limit is not None and node.partition:
+        what = f"keeps {node.limit} rows of every part that ever was"
+    return select.error(
+        "STATE_UNBOUNDED",
+        f'{place.said} {what}, and stream "{stream}" has no end',
+        place.node,
+        hint=f"end the query with {_ENDINGS}, or write {windowed}",
+        keyword=place.keyword,
+    )

@@ -1,0 +1,87 @@
+"""Parts of a tree that are standing queries: those with a window, SINCE, MERGE JOIN or a table as it was.
+
+Their answers are final, so they come and stay, as rows of a stream do.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from sqlglot import exp
+
+from anabranch.operators.tree.nodes import Part
+from anabranch.sql.checking.safety import called
+from anabranch.sql.standing.plan import plan_standing
+from anabranch.sql.tree import Select, Side
+from anabranch.sql.trees.context import Context
+from anabranch.sql.trees.draft import Place
+from anabranch.sql.trees.scope import Field, Relation
+from anabranch.sql.trees.typing import INSTEAD
+
+
+def is_part(select: Select, tree: exp.Expr) -> bool:
+    """Whether a query has clauses of ours, or groups by window(…); a set operation, whether one of its sides has."""
+    if isinstance(tree, exp.SetOperation):
+        return any(is_part(select, side) for side in leaves(tree))
+    if not isinstance(tree, exp.Select):
+        return False
+    if not _side(select, tree).is_empty:
+        return True
+    from_ = tree.args.get("from_")
+    sources = [from_.this if from_ is not None else None, *(join.this for join in tree.args.get("joins") or ())]
+    if any(source is not None and source.args.get("version") for source in sources):
+        return True
+    group = tree.args.get("group")
+    return group is not None and any(called(key.unalias()) == "window" for key in group.expressions)
+
+
+def leaves(tree: exp.Expr) -> list[exp.Expr]:
+    """The SELECTs of a set operation, in the order in which they are written."""
+    if isinstance(tree, exp.SetOperation):
+        return [*leaves(tree.this), *leaves(tree.expression)]
+    return leaves(tree.this) if isinstance(tree, exp.Subquery) else [tree]
+
+
+def _side(select: Select, tree: exp.Expr) -> Side:
+    """The clauses of a SELECT, wherever it stands."""
+    if tree is select.tree:
+        return select.sides[0] if len(select.sides) == 1 else Side()
+    return select.clauses_of(tree)
+
+
+def plan_part(context: Context, tree: exp.Expr) -> Relation:
+    """A part as one node, with the columns it selects."""
+    select = context.select
+    whole = _as_query(select, tree)
+    if whole.window is None and isinstance(tree, exp.SetOperation):
+        raise AssertionError
+    plan = plan_standing(whole, context.lookup, context.reducers)
+    if plan.residual_sql is not None or plan.schema is None:
+        raise select.error(
+            "EXPRESSION_NEEDS_SPARK",
+            "this part needs Spark SQL, which cannot keep an answer that changes",
+            tree,
+            hint=INSTEAD,
+        )
+    selected = [
+        field for field in plan.schema.arrow if field.name != plan.schema.time or _is_selected(tree, field.name)
+    ]
+    drafts = context.drafts
+    columns = [(drafts.fresh(field.name), field) for field in selected]
+    node = Part(plan.operator.to_json(), tuple((own, field.name) for own, field in columns))
+    schema = pa.schema([pa.field(own, field.type) for own, field in columns])
+    number = drafts.add(node, schema, Place("a part with a window" if whole.window else "a part", tree))
+    return Relation(number, tuple(Field(field.name, own) for own, field in columns))
+
+
+def _as_query(select: Select, tree: exp.Expr) -> Select:
+    """A part with its clauses as a query of its own."""
+    sides = tuple(_side(select, leaf) for leaf in leaves(tree))
+    return select.part(tree, sides)
+
+
+def _is_selected(tree: exp.Expr, name: str) -> bool:
+    """Whether the time of the answers is among the columns that a part selects."""
+    first = leaves(tree)[0]
+    if name != "_time":
+        return True
+    return any(item.alias_or_name.lower() == name or item.is_star for item in first.expressions)

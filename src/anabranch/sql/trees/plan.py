@@ -1,0 +1,154 @@
+"""Any SELECT as a tree of nodes: the plan of a question whose answer is kept while what it reads changes.
+
+How it goes: names are looked up and subqueries become joins (`block` and what it reads), the nodes of the parts are
+put together as `draft` nodes, these are made fewer (`simplify`), it is seen what bounds what each of them keeps
+(`bounds`), and then they are plain data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from sqlglot import exp
+
+from anabranch.errors import AnabranchError
+from anabranch.operators import operator_from_json
+from anabranch.operators.tree.nodes import Join, Node, Part, Rows, Source
+from anabranch.schema import sql_type
+from anabranch.sql.checking.archive_clauses import refuse_archives
+from anabranch.sql.checking.safety import check_tree
+from anabranch.sql.reading.reduce_by import NONE_REGISTERED, Registered
+from anabranch.sql.standing.columns import column, joined, sql_of
+from anabranch.sql.standing.plan import too_large
+from anabranch.sql.standing.sources import Lookup
+from anabranch.sql.tree import Select
+from anabranch.sql.trees.bounds import bounds_of
+from anabranch.sql.trees.context import Context, Tables
+from anabranch.sql.trees.draft import Draft, DraftJoin, DraftRows, Place
+from anabranch.sql.trees.explain import explain_tree
+from anabranch.sql.trees.query import plan_query
+from anabranch.sql.trees.scope import Relation
+from anabranch.sql.trees.simplify import Graph, simplified
+from anabranch.sql.trees.unique import uniques
+
+
+@dataclass(frozen=True)
+class TreePlan:
+    """The nodes, the last of which is the answer, with its columns.
+
+    `key`: columns of the answer that are together different in all its rows, () if none are known. `bounds`: for each
+    node that keeps something, by its number, what bounds that, in words. `notes`: what was written and says nothing.
+    """
+
+    nodes: tuple[Node, ...]
+    columns: tuple[str, ...]
+    types: pa.Schema
+    key: tuple[str, ...]
+    inputs: tuple[str, ...]
+    bounds: tuple[tuple[int, str], ...]
+    notes: tuple[str, ...] = ()
+
+    def explain(self) -> str:
+        """The nodes from the answer down."""
+        return explain_tree(self.nodes, dict(self.bounds))
+
+
+def plan_tree(
+    select: Select, lookup: Lookup, reducers: Registered = NONE_REGISTERED, tables: Tables = lambda name: None
+) -> TreePlan:
+    """The tree of a query over streams, and over the tables and views that `tables` knows; or a refusal."""
+    try:
+        return _plan(select, lookup, reducers, tables)
+    except RecursionError:
+        raise too_large(select) from None
+
+
+def _plan(select: Select, lookup: Lookup, reducers: Registered, tables: Tables) -> TreePlan:
+    check_tree(select, standing=True, qualify=True)
+    refuse_archives(select)
+    context = Context(select, lookup, tables, reducers, plan_query)
+    relation = context.query(context, select.tree, {})
+    names = _names(context, relation)
+    values = [(name, column(field.column)) for name, field in zip(names, relation.fields, strict=True)]
+    last = context.named(relation.node, values, Place("the answer"))
+    graph = simplified(context.drafts, last)
+    _check_types(context, graph.schemas[-1])
+    return TreePlan(
+        nodes=tuple(map(_finished, graph.nodes)),
+        columns=tuple(names),
+        types=graph.schemas[-1],
+        key=_key(context, graph),
+        inputs=_inputs(graph.nodes),
+        bounds=bounds_of(select, graph.nodes, graph.schemas, graph.places),
+        notes=tuple(context.notes),
+    )
+
+
+def _names(context: Context, relation: Relation) -> list[str]:
+    """The names of the answer, which differ."""
+    names: list[str] = []
+    for field in relation.fields:
+        if field.name.lower() in (name.lower() for name in names):
+            raise context.select.error(
+                "COLUMN_EXISTS",
+                f'column "{field.name}" comes twice in the answer',
+                _second(context.select.tree, field.name),
+                hint="give one of them another name with AS",
+            )
+        names.append(field.name)
+    return names
+
+
+def _second(tree: exp.Expr, name: str) -> exp.Expr:
+    """Where a name is given for the second time."""
+    items = [item for item in getattr(tree, "expressions", ()) if item.alias_or_name.lower() == name.lower()]
+    return items[1] if len(items) > 1 else tree
+
+
+def _check_types(context: Context, schema: pa.Schema) -> None:
+    for field in schema:
+        try:
+            sql_type(field.type)
+        except AnabranchError:
+            raise context.select.error(
+                "TYPE_NOT_SUPPORTED",
+                f'column "{field.name}" of the answer is {field.type}, which a stream cannot hold',
+                context.select.tree,
+                hint="give it a type with CAST",
+            ) from None
+
+
+def _key(context: Context, graph: Graph) -> tuple[str, ...]:
+    """The fewest columns of the answer that tell its rows apart; none for an answer of one row, which needs none."""
+    found = uniques(graph.nodes, [schema.names for schema in graph.schemas], context.keys)[-1]
+    best = min(found, key=lambda one: (len(one), sorted(one)), default=frozenset[str]())
+    return tuple(name for name in graph.schemas[-1].names if name in best)
+
+
+def _inputs(nodes: Sequence[Draft]) -> tuple[str, ...]:
+    """The streams that are read, each once."""
+    streams: list[str] = []
+    for node in nodes:
+        if isinstance(node, Source):
+            streams.append(node.stream)
+        elif isinstance(node, Part):
+            streams += operator_from_json(node.operator).inputs
+    return tuple(
+        {name.lower(): name for name in reversed(streams)}[key] for key in dict.fromkeys(s.lower() for s in streams)
+    )
+
+
+def _finished(node: Draft) -> Node:
+    """A node as plain data."""
+    if isinstance(node, DraftRows):
+        return Rows(node.input, tuple((name, sql_of(value)) for name, value in node.columns), _condition(node.where))
+    if isinstance(node, DraftJoin):
+        return Join(node.left, node.right, node.join, node.keys, _condition(node.condition))
+    return node
+
+
+def _condition(parts: Sequence[exp.Expr]) -> str | None:
+    whole = joined(list(parts))
+    return None if whole is None else sql_of(whole)

@@ -1,0 +1,266 @@
+"""Window functions: what each call is about, its part, its order and its frame, and the nodes that answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from anabranch.errors import AnabranchError
+from anabranch.expressions import NotEvaluable
+from anabranch.functions.aggregates import aggregate
+from anabranch.operators.tree.nodes import Call, Order, Ranked
+from anabranch.sql.checking.safety import called
+from anabranch.sql.standing.columns import column
+from anabranch.sql.trees.context import Context
+from anabranch.sql.trees.draft import Place, names_of
+from anabranch.sql.trees.typing import constant_of, shown
+
+_NUMBERS: dict[str, pa.DataType] = {
+    "row_number": pa.int32(), "rank": pa.int32(), "dense_rank": pa.int32(),
+    "percent_rank": pa.float64(), "cume_dist": pa.float64(), "ntile": pa.int32(),
+}  # fmt: skip
+_MOVED = ("lag", "lead")
+_PICKED = {"first": "first_value", "first_value": "first_value", "last": "last_value", "last_value": "last_value",
+           "nth_value": "nth_value"}  # fmt: skip
+_SUMMED = ("count", "sum", "avg", "mean", "min", "max")
+KNOWN = (*_NUMBERS, *_MOVED, "first_value", "last_value", "nth_value", *_SUMMED)
+
+Keys = tuple[tuple[exp.Expr, bool, bool], ...]
+"""What an order is by: value, descending, NULLs first."""
+Read = Callable[[exp.Expr], exp.Expr]
+
+
+@dataclass(frozen=True)
+class WindowCall:
+    """A call over values that are not columns yet; `name` is that of its column."""
+
+    name: str
+    function: str
+    arguments: tuple[exp.Expr, ...]
+    partition: tuple[exp.Expr, ...]
+    order: Keys
+    options: tuple[tuple[str, Any], ...]
+    filter: exp.Expr | None
+    written: exp.Expr
+
+
+@dataclass
+class Windows:
+    """Collects the window functions of one SELECT; `named` are those of its WINDOW w AS (…)."""
+
+    context: Context
+    named: dict[str, exp.Expr]
+    calls: list[WindowCall] = field(default_factory=list)
+
+    def add(self, node: exp.Window, read: Read) -> exp.Expr:
+        """Takes note of a call, once, and gives its column."""
+        call = _Reader(self.context, node, self._specification(node), read).call()
+        for known in self.calls:
+            if (known.function, known.arguments, known.partition, known.order, known.options, known.filter) == (
+                call.function, call.arguments, call.partition, call.order, call.options, call.filter,
+            ):  # fmt: skip
+                return column(known.name)
+        self.calls.append(call)
+        return column(call.name)
+
+    def _specification(self, node: exp.Window) -> exp.Expr:
+        name = node.alias
+        if not name:
+            return node
+        known = self.named.get(name.lower())
+        if known is None or node.args.get("partition_by") or node.args.get("order"):
+            raise self.context.refuse(
+                f'there is no WINDOW "{name}"' if known is None else "a named window is taken as it is",
+                node,
+                f"write WINDOW {name} AS (PARTITION BY … ORDER BY …) behind the conditions",
+            )
+        return known
+
+    def applied(self, node: int) -> int:
+        """The node with the columns of all calls."""
+        context = self.context
+        groups: dict[tuple[tuple[exp.Expr, ...], Keys], list[WindowCall]] = {}
+        for call in self.calls:
+            groups.setdefault((call.partition, call.order), []).append(call)
+        for (partition, order), calls in groups.items():
+            node = self._ranked(context, node, partition, order, calls)
+        return node
+
+    def _ranked(
+        self, context: Context, node: int, partition: Sequence[exp.Expr], order: Keys, calls: list[WindowCall]
+    ) -> int:
+        place = Place(f"{calls[0].function}() OVER", calls[0].written)
+        values = [("part", value, value) for value in partition]
+        values += [("place", value, value) for value, _, _ in order]
+        values += [("value", value, value) for call in calls for value in call.arguments]
+        values += [("counted", call.filter, call.filter) for call in calls if call.filter is not None]
+        node, names = context.extended(node, values, place)
+        take = iter(names)
+        parts = tuple(dict.fromkeys(next(take) for _ in partition))
+        places: Order = tuple((next(take), descending, first) for _, descending, first in order)
+        arguments = [tuple(next(take) for _ in call.arguments) for call in calls]
+        filters = [next(take) if call.filter is not None else None for call in calls]
+        schema = context.schema(node)
+        made: list[Call] = []
+        fields: list[pa.Field] = []
+        for call, columns, counted in zip(calls, arguments, filters, strict=True):
+            made.append(Call(call.name, call.function, columns, filter=counted, options=call.options))
+            types = [schema.field(name).type for name in columns]
+            fields.append(pa.field(call.name, self._type(call, types)))
+        return context.drafts.add(Ranked(node, parts, places, tuple(made)), pa.schema([*schema, *fields]), place)
+
+    def _type(self, call: WindowCall, types: Sequence[pa.DataType]) -> pa.DataType:
+        if call.function in _NUMBERS:
+            return _NUMBERS[call.function]
+        if call.function in _MOVED or call.function in _PICKED.values():
+            return types[0]
+        try:
+            return aggregate(call.function, types[0] if types else None).type
+        except AnabranchError as problem:
+            raise self.context.select.error(problem.name, problem.message, call.written, hint=problem.hint) from None
+
+
+@dataclass(frozen=True)
+class _Reader:
+    context: Context
+    node: exp.Window
+    specification: exp.Expr
+    read: Read
+
+    def call(self) -> WindowCall:
+        function, ignores, condition = self.node.this, False, None
+        if isinstance(function, exp.IgnoreNulls | exp.RespectNulls):
+            ignores, function = isinstance(function, exp.IgnoreNulls), function.this
+        if isinstance(function, exp.Filter):
+            condition, function = self.read(function.expression.this.copy()), function.this
+        name = called(function)
+        if name not in (*KNOWN, *_PICKED):
+            raise self._refuse(
+                f"{name or shown(function)}() is no window function that is available",
+                f"there are: {', '.join(sorted(KNOWN))}",
+            )
+        arguments = list(function.expressions)
+        if arguments and isinstance(arguments[0], exp.Distinct):
+            raise self._refuse(f"{name}(DISTINCT …) OVER is not available", "take DISTINCT in a subquery in FROM first")
+        name = "avg" if name == "mean" else _PICKED.get(name, name)
+        if ignores and name not in (*_MOVED, *_PICKED.values()):
+            raise self._refuse(f"{name}() cannot IGNORE NULLS", "leave it out: aggregates skip NULL")
+        values, options = self._arguments(name, arguments, ignores)
+        order = self._order()
+        if not order and name in (*_NUMBERS, *_MOVED):
+            raise self._refuse(f"{name}() needs an order", f"write {name}(…) OVER (… ORDER BY …)")
+        frame = self._frame(name, bool(order))
+        options += (("frame", frame),) if frame is not None else ()
+        partition = tuple(
+            value for value in (self._value(part) for part in self.specification.args.get("partition_by") or ())
+            if names_of(value)
+        )  # fmt: skip
+        column_name = self.context.drafts.fresh(name)
+        written = function if "start" in function.meta else self.node
+        return WindowCall(column_name, name, tuple(values), partition, order, options, condition, written)
+
+    def _value(self, written: exp.Expr) -> exp.Expr:
+        return self.read(written.copy())
+
+    def _order(self) -> Keys:
+        order = self.specification.args.get("order")
+        return tuple(
+            (self._value(key.this), bool(key.args.get("desc")), bool(key.args.get("nulls_first")))
+            for key in (order.expressions if order is not None else ())
+        )
+
+    def _arguments(
+        self, name: str, written: list[exp.Expr], ignores: bool
+    ) -> tuple[list[exp.Expr], tuple[tuple[str, Any], ...]]:
+        least, most = {
+            "ntile": (1, 1), "lag": (1, 3), "lead": (1, 3), "nth_value": (2, 3), "first_value": (1, 2),
+            "last_value": (1, 2),
+        }.get(name, (0, 0) if name in _NUMBERS else (1, 1))  # fmt: skip
+        if not least <= len(written) <= most:
+            raise self.context.select.error(
+                "FUNCTION_ARGUMENTS", f"{name}() OVER takes {_said(least, most)}, got {len(written)}", self.node
+            )
+        if name in _NUMBERS:
+            return [], (("buckets", self._whole(written[0], 1)),) if name == "ntile" else ()
+        if name in _SUMMED:
+            if name == "count" and isinstance(written[0], exp.Star | exp.Literal):
+                return [], ()
+            return [self._value(written[0])], ()
+        options: tuple[tuple[str, Any], ...] = ()
+        if name in _MOVED:
+            options = (("offset", self._whole(written[1], None) if len(written) > 1 else 1),)
+            default = self._constant(written[2]) if len(written) > 2 else None
+            options += (("default", default),) if default is not None else ()
+        else:
+            if name == "nth_value":
+                options = (("n", self._whole(written[1], 1)),)
+            ignores |= len(written) == most and self._constant(written[-1]) is True
+        return [self._value(written[0])], (*options, *((("ignore_nulls", True),) if ignores else ()))
+
+    def _constant(self, written: exp.Expr) -> Any:
+        try:
+            return constant_of(written)
+        except (AnabranchError, NotEvaluable):
+            raise self._refuse(f"{shown(written)} has to be a constant here", None) from None
+
+    def _whole(self, written: exp.Expr, least: int | None) -> int:
+        value = self._constant(written)
+        if not isinstance(value, int) or isinstance(value, bool) or (least is not None and value < least):
+            raise self.context.select.error(
+                "FUNCTION_ARGUMENTS",
+                f"a whole number{'' if least is None else f' from {least}'} is wanted, got {shown(written)}",
+                self.node,
+            )
+        return value
+
+    def _frame(self, name: str, ordered: bool) -> list[Any] | None:
+        """Kind, first and last row of a frame, None for no end: rows or peers before (negative) and behind."""
+        spec = self.specification.args.get("spec")
+        if spec is None:
+            return None
+        if name in (*_NUMBERS, *_MOVED):
+            raise self._refuse(f"{name}() has no frame", "leave ROWS BETWEEN … out")
+        kind = str(spec.args.get("kind") or "").lower()
+        if kind not in ("rows", "range") or spec.args.get("exclude"):
+            raise self._refuse("only frames of ROWS and RANGE are available", "write ROWS BETWEEN … AND …")
+        start = self._end(spec, "start")
+        end = self._end(spec, "end") if spec.args.get("end") is not None else 0
+        if (kind, start, end) == ("range", None, 0) or (start is None and end is None and not ordered):
+            return None if ordered or (start, end) == (None, None) else ["range", None, 0]
+        return [kind, start, end]
+
+    def _end(self, spec: exp.Expr, which: str) -> Any:
+        value, side = spec.args.get(which), str(spec.args.get(f"{which}_side") or "")
+        if value == "CURRENT ROW":
+            return 0
+        if value == "UNBOUNDED":
+            if (which, side) not in (("start", "PRECEDING"), ("end", "FOLLOWING")):
+                raise self._refuse("a frame goes from an earlier to a later row", "write BETWEEN … AND …")
+            return None
+        amount = self._amount(value) if isinstance(value, exp.Expr) else None
+        if amount is None:
+            raise self._refuse(f"{value} is no end of a frame", "write 3 PRECEDING, CURRENT ROW or 3 FOLLOWING")
+        return -amount if side == "PRECEDING" else amount
+
+    def _amount(self, value: exp.Expr) -> Any:
+        if isinstance(value, exp.Interval):
+            epoch = exp.cast(exp.Literal.string("1970-01-01 00:00:00"), "TIMESTAMP", dialect="spark")
+            moved = exp.Anonymous(this="unix_micros", expressions=[exp.Add(this=epoch, expression=value.copy())])
+            return self._constant(moved)
+        return self._constant(value)
+
+    def _refuse(self, message: str, hint: str | None) -> AnabranchError:
+        return self.context.refuse(message, self.node, hint)
+
+
+def _said(least: int, most: int) -> str:
+    return f"{least} arguments" if least == most else f"{least} to {most} arguments"
+
+
+def named_windows(tree: exp.Select) -> dict[str, exp.Expr]:
+    """The windows that a SELECT names."""
+    return {window.this.name.lower(): window for window in tree.args.get("windows") or ()}
