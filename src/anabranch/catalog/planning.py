@@ -7,16 +7,11 @@ from dataclasses import replace
 from anabranch.catalog.catalog import Catalog
 from anabranch.connectors import connector_of
 from anabranch.log.offset import End
-from anabranch.operators.base import Inputs
-from anabranch.operators.tree.nodes import nodes_to_text
-from anabranch.operators.tree.operator import Tree
-from anabranch.schema import StreamSchema
 from anabranch.sql.once import OncePlan, plan_once
 from anabranch.sql.standing.plan import plan_standing
 from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select
-from anabranch.sql.trees.plan import TableColumns, plan_tree
-from anabranch.tables.declaration import NUMBER
+from anabranch.sql.trees.standing import plan_changes
 
 
 def plan_query(select: Select, catalog: Catalog) -> StandingPlan:
@@ -26,18 +21,7 @@ def plan_query(select: Select, catalog: Catalog) -> StandingPlan:
 
 def plan_view(select: Select, catalog: Catalog) -> StandingPlan:
     """The plan of a view that is made now."""
-
-    def rows_of(name: str) -> TableColumns | None:
-        if not catalog.has_rows_by_key(name):
-            return None
-        info = catalog.rows_by_key(name)
-        return TableColumns(info.shown, () if NUMBER in info.key else info.key)
-
-    plan = plan_tree(select, catalog.schema, rows_of, catalog.reducers())
-    tree = Tree(nodes_to_text(plan.nodes), plan.columns, plan.key)
-    inputs = Inputs({name: catalog.open_stream(name) for name in tree.inputs})
-    schema = StreamSchema(tree.schema(inputs), tree.time)
-    return StandingPlan(tree, None, schema, tree.time)
+    return plan_changes(select, catalog.schema, catalog.reducers())
 
 
 def plan_question(select: Select, catalog: Catalog) -> OncePlan:

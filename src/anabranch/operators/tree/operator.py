@@ -64,6 +64,8 @@ class Tree(Operator):
     columns: tuple[str, ...]
     key: tuple[str, ...]
     time: str = "_time"
+    bounds: tuple[tuple[int, str], ...] = ()
+    """For each node that keeps something, by its number, what bounds that."""
 
     @property
     def tree(self) -> tuple[Node, ...]:
@@ -178,19 +180,23 @@ class Tree(Operator):
         return None
 
     def keeps(self) -> Keeps | None:
-        return Keeps("the rows and totals that later changes are compared with", "what the query says bounds them")
+        bounds = list(dict.fromkeys(bound for _, bound in self.bounds))
+        return Keeps("rows and totals that changes are compared with", "; ".join(bounds)) if bounds else None
 
     def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
         keeps = self.keeps()
-        assert keeps is not None
-        said: dict[str, Any] = {
-            "operator": self.kind,
-            "inputs": list(self.inputs),
-            "key": list(self.answer_key),
-            "keeps": {"what": keeps.what, "bound": keeps.bound},
-        }
-        if inputs is not None:
-            said["steps"] = self.flow(inputs).why()
+        said: dict[str, Any] = {"operator": self.kind, "inputs": list(self.inputs), "key": list(self.answer_key)}
+        if keeps is not None:
+            said["keeps"] = {"what": keeps.what, "bound": keeps.bound}
+        why = {} if inputs is None else self.flow(inputs).why()
+        bounds = dict(self.bounds)
+        said["tree"] = [
+            {"node": number, "is": node.kind, "reads": list(node.reads)}
+            | ({"stream": node.stream} if isinstance(node, Source) else {})
+            | ({"goes on": why[number]} if number in why else {})
+            | ({"bounded by": bounds[number]} if number in bounds else {})
+            for number, node in enumerate(self.tree)
+        ]
         return said
 
 
