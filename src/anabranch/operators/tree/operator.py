@@ -18,6 +18,7 @@ import pyarrow as pa
 from anabranch.errors import QueryError
 from anabranch.operators import operator_from_json
 from anabranch.operators.base import (
+    MIN_TIME,
     Floor,
     Inputs,
     Keeps,
@@ -208,6 +209,11 @@ def _as_changes(rows: pa.Table, form: str) -> Changes:
     return Changes(rows.drop_columns([CHANGE]).combine_chunks(), weights)
 
 
+def _is_table(reader: LogReader) -> bool:
+    """Whether what was there before some change is known, too."""
+    return hasattr(getattr(reader, "log", reader), "state_at")
+
+
 def _first(reader: LogReader) -> int:
     return max(reader.first_row(), oldest_state(reader))
 
@@ -316,11 +322,10 @@ class _Kept:
     def _begun(self, at: Offsets, problems: list[str]) -> _Memory:
         """From nothing: with tables as they were in the oldest state, and the rows of streams from the first on."""
         readers = self._inputs.readers
+        is_new = all(offset.time == MIN_TIME for offset in at.values())
         begins = {name: Offset(min(_first(readers[name]), at[name].row)) for name in at}
         for name, offset in begins.items():
-            is_table = hasattr(getattr(readers[name], "log", readers[name]), "state_at")
-            # A query that begins finds rows gone, and nothing of its own; later they are rows that it has lost.
-            if not is_table and offset.row > 0 and (offset.row < at[name].row or problems):
+            if offset.row > 0 and not is_new and not _is_table(readers[name]):
                 raise QueryError(
                     "STATE_LOST",
                     f'what was kept of the rows of stream "{name}" is lost, and its first rows are gone',
