@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from anabranch.operators.tree.changes import Changes
 from anabranch.operators.tree.nodes import Aggregate, Call, Join, Node

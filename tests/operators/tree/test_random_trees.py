@@ -42,7 +42,8 @@ def try_one(seed: str, kinds: Sequence[str] = KINDS) -> None:
     total: Bag = Counter()
     reached = int(START.timestamp()) * SECOND
     for batch in range(chance.randint(1, 6)):
-        taken = {name: stream.change(chance.choice((0, 1, 3, 12, 30))) for name, stream in streams.items()}
+        most, least = (20, 8) if batch == 0 else (chance.choice((0, 1, 3, 12, 30)), 0)
+        taken = {name: stream.change(most, least) for name, stream in streams.items()}
         reached += chance.choice((0, 0, 1, 2)) * SECOND
         change = flow.take(taken, reached)
         assert change.rows.schema == flow.schema, told
