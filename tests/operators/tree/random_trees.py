@@ -23,7 +23,7 @@ from anabranch.operators.tree.steps.calls import FUNCTIONS
 from anabranch.schema import TIME_TYPE
 from tests.operators.tree.oracle_tree import Bag, plain, schema_of
 
-KINDS = tuple(sorted(STEPS.keys() - {"aggregate"}))
+KINDS = tuple(sorted(STEPS))
 SECOND = 1_000_000
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
@@ -254,6 +254,8 @@ class RandomTree:
         arguments = self._columns(node, *(_NUMBERS if function in ("sum", "avg") else ()))
         if not arguments or (function == "count" and self.chance.random() < 0.4):
             return n.Call(self._name(), "count", filter=chosen)
+        if chosen is not None and self.chance.random() < 0.3:
+            return n.Call(self._name(), self.chance.choice(("bool_and", "bool_or", "count_if")), (filters[0],))
         distinct = function in ("count", "sum") and self.chance.random() < 0.25
         return n.Call(self._name(), function, (self.chance.choice(arguments),), distinct, chosen)
 
