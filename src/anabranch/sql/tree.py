@@ -167,6 +167,8 @@ class Select:
     archives: tuple[ArchiveTable, ...] = ()
     accuracy: Accuracy | None = None
     bounding: Bounding | None = None
+    spans: tuple[Inner, ...] = field(default=(), compare=False, repr=False)
+    """Where every SELECT stands, with its clauses."""
 
     @property
     def hints(self) -> tuple[Hint, ...]:
@@ -211,7 +213,7 @@ class Select:
     def clauses_of(self, tree: exp.Expr) -> Side:
         """The clauses of a SELECT inside the query: those of the closest parentheses, or side, around it."""
         start = start_of(tree)
-        around = [inner for inner in self.inner if start is not None and inner.begin <= start <= inner.end]
+        around = [inner for inner in self.spans if start is not None and inner.begin <= start <= inner.end]
         return min(around, key=lambda inner: inner.end - inner.begin).side if around else Side()
 
     def part(self, tree: exp.Expr, sides: tuple[Side, ...]) -> Select:

@@ -14,7 +14,7 @@ from anabranch.sql.reading.reduce_by import Registered
 from anabranch.sql.standing.columns import sql_of
 from anabranch.sql.standing.sources import Lookup
 from anabranch.sql.tree import Select
-from anabranch.sql.trees.draft import Drafts, DraftRows, Place, as_they_are, picked
+from anabranch.sql.trees.draft import DraftRows, Drafts, Place, as_they_are, picked
 from anabranch.sql.trees.scope import Relation, Scope
 from anabranch.sql.trees.typing import check_boolean, type_of
 
