@@ -124,8 +124,7 @@ def plan_once(
 ) -> OncePlan:
     """The plan of a SELECT that is asked once; `reducers` are the user's own, `tables` are read as they are."""
     refuse_bounding(select)
-    if not is_combination(select):
-        refuse_inner(select)
+    refuse_inner(select, windows=is_combination(select))
     past = is_landmark(select) or (is_history_join(select) and isinstance(select.tree, exp.Select))
     windowed = select.window is not None or bool(select.pairs) or is_merge(select) or is_combination(select)
     if windowed and not past:

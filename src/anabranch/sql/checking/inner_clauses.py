@@ -9,12 +9,14 @@ MERGE_INSIDE = ("NOT_IN_THE_LANGUAGE", "MERGE JOIN cannot stand inside parenthes
 MERGE_INSIDE_HINT = f"leave them out, or {INNER_HINT} MERGE JOIN …"
 
 
-def refuse_inner(select: Select) -> None:
-    """For queries whose subqueries have no clauses of ours."""
+def refuse_inner(select: Select, *, windows: bool = False) -> None:
+    """For queries whose subqueries have no clauses of ours, but perhaps `windows`."""
     for inner in sorted(select.inner, key=lambda inner: inner.begin):
         side = inner.side
         if side.merge is not None:
             raise select.error(*MERGE_INSIDE, start=side.merge.starts[0], hint=MERGE_INSIDE_HINT)
+        if windows:
+            continue
         for clause, said in (
             (side.window, "a WINDOW"),
             (side.shedding, "WITH (…)"),

@@ -62,8 +62,7 @@ def plan_standing(select: Select, lookup: Lookup, reducers: Registered = NONE_RE
         check_tree(select, standing=True)
         refuse_bounding(select)
         kind = next(kind for kind in PLANS if kind.matches(select))
-        if kind.plan is not plan_combination:
-            refuse_inner(select)
+        refuse_inner(select, windows=is_combination(select))
         return replace(kind.plan(select, lookup, reducers), selects_all=selects_all(select))
     except RecursionError:
         raise too_large(select) from None
