@@ -109,18 +109,18 @@ def test_what_cannot_stand_there_is_told_with_its_place(text: str, said: str) ->
     [
         (
             f"SELECT * FROM (\n{TEXT})",
-            "NOT_IN_THE_LANGUAGE (line 2, column 26) MERGE JOIN cannot stand inside parentheses. Hint: leave them out, or "
-            "make the inner query a stream with CREATE STREAM … AS SELECT … MERGE JOIN …",
+            "NOT_IN_THE_LANGUAGE (line 2, column 26) MERGE JOIN cannot stand inside parentheses. Hint: leave them out, "
+            "or make the inner query a stream with CREATE STREAM … AS SELECT … MERGE JOIN …",
         ),
         (
             f"({TEXT})",
-            "NOT_IN_THE_LANGUAGE (line 1, column 27) MERGE JOIN cannot stand inside parentheses. Hint: leave them out, or "
-            "make the inner query a stream with CREATE STREAM … AS SELECT … MERGE JOIN …",
+            "NOT_IN_THE_LANGUAGE (line 1, column 27) MERGE JOIN cannot stand inside parentheses. Hint: leave them out, "
+            "or make the inner query a stream with CREATE STREAM … AS SELECT … MERGE JOIN …",
         ),
         (
             "SELECT (SELECT p.lat FROM rain p MERGE JOIN floods f) EMIT EVERY INTERVAL 1 SECOND",
-            "NOT_IN_THE_LANGUAGE (line 1, column 34) MERGE JOIN cannot stand inside parentheses. Hint: leave them out, or "
-            "make the inner query a stream with CREATE STREAM … AS SELECT … MERGE JOIN …",
+            "NOT_IN_THE_LANGUAGE (line 1, column 34) MERGE JOIN cannot stand inside parentheses. Hint: leave them out, "
+            "or make the inner query a stream with CREATE STREAM … AS SELECT … MERGE JOIN …",
         ),
     ],
 )

@@ -187,6 +187,11 @@ class Select:
         return next((side.merge for side in self.sides if side.merge is not None), None)
 
     @property
+    def merges(self) -> bool:
+        """Whether MERGE JOIN stands in it, or in a subquery of it."""
+        return self.merge is not None or any(span.side.merge is not None for span in self.spans)
+
+    @property
     def since(self) -> Since | None:
         return next((side.since for side in self.sides if side.since is not None), None)
 

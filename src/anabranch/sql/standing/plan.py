@@ -59,10 +59,10 @@ PLANS: tuple[PlanKind, ...] = (
 def plan_standing(select: Select, lookup: Lookup, reducers: Registered = NONE_REGISTERED) -> StandingPlan:
     """The plan of a standing query, or a refusal that says what to add; `reducers` are the user's own."""
     try:
-        check_tree(select, standing=True)
         refuse_bounding(select)
-        kind = next(kind for kind in PLANS if kind.matches(select))
         refuse_inner(select, windows=is_combination(select))
+        check_tree(select, standing=True)
+        kind = next(kind for kind in PLANS if kind.matches(select))
         return replace(kind.plan(select, lookup, reducers), selects_all=selects_all(select))
     except RecursionError:
         raise too_large(select) from None
