@@ -137,11 +137,6 @@ WRONG_TEXTS = [
         "WINDOW_UNITS_DIFFER (line 1, column 57) the window and its slide must both be time or both ROWS",
     ),
     (
-        "SELECT * FROM (SELECT count(*) FROM s WINDOW = 5 ROWS)",
-        "NOT_IN_THE_LANGUAGE (line 1, column 39) a subquery cannot have a WINDOW. Hint: make the inner "
-        "query a stream with CREATE STREAM … AS SELECT …",
-    ),
-    (
         "SUBSCRIBE TO q FROM now",
         'SYNTAX_ERROR (line 1, column 21) expected the number of the first answer, got "now"',
     ),
@@ -160,6 +155,11 @@ WRONG_TEXTS = [
 ]
 
 REFUSED_AS_STANDING = [
+    (
+        "SELECT * FROM (SELECT count(*) FROM s WINDOW = 5 ROWS)",
+        "NOT_IN_THE_LANGUAGE (line 1, column 39) a subquery cannot have a WINDOW. Hint: make the inner "
+        "query a stream with CREATE STREAM … AS SELECT …",
+    ),
     (
         "SELECT a FROM nope",
         'STREAM_NOT_FOUND (line 1, column 15) stream "nope" does not exist. Hint: there are: loads, '

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from anabranch.errors import AnabranchError
+from anabranch.schema import StreamSchema
+from anabranch.sql import parse, plan_standing
+from anabranch.sql.statements import SelectOnce
 from anabranch.sql.tree import MergeOptions, Shedding
 from tests.sql.merges import FROM, SECOND, refused, select
 
@@ -86,21 +90,6 @@ PLACES = [
         f"{TEXT} WITH (window = 7) MERGE JOIN winds w ON within(p.lat, w.lat, 1)\nWITH (step = 1)",
         "SYNTAX_ERROR (line 2, column 1) there are two WITH (…). Hint: write all options once, after the last ON",
     ),
-    (
-        f"SELECT * FROM (\n{TEXT})",
-        "NOT_IN_THE_LANGUAGE (line 2, column 26) MERGE JOIN cannot stand inside parentheses. Hint: leave them out, or "
-        "make the inner query a stream with CREATE STREAM … AS SELECT … MERGE JOIN …",
-    ),
-    (
-        f"({TEXT})",
-        "NOT_IN_THE_LANGUAGE (line 1, column 27) MERGE JOIN cannot stand inside parentheses. Hint: leave them out, or "
-        "make the inner query a stream with CREATE STREAM … AS SELECT … MERGE JOIN …",
-    ),
-    (
-        "SELECT (SELECT p.lat FROM rain p MERGE JOIN floods f) EMIT EVERY INTERVAL 1 SECOND",
-        "NOT_IN_THE_LANGUAGE (line 1, column 34) MERGE JOIN cannot stand inside parentheses. Hint: leave them out, or "
-        "make the inner query a stream with CREATE STREAM … AS SELECT … MERGE JOIN …",
-    ),
     ("SELECT p.lat MERGE JOIN floods f FROM rain p", 'SYNTAX_ERROR (line 1, column 34) "FROM" was not expected here'),
     (
         "SELECT p.lat FROM rain p MERGE LEFT JOIN floods f",
@@ -113,6 +102,34 @@ PLACES = [
 @pytest.mark.parametrize(("text", "said"), PLACES)
 def test_what_cannot_stand_there_is_told_with_its_place(text: str, said: str) -> None:
     assert refused(text) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            f"SELECT * FROM (\n{TEXT})",
+            "NOT_IN_THE_LANGUAGE (line 2, column 26) MERGE JOIN cannot stand inside parentheses. Hint: leave them out, "
+            "or make the inner query a stream with CREATE STREAM … AS SELECT … MERGE JOIN …",
+        ),
+        (
+            f"({TEXT})",
+            "NOT_IN_THE_LANGUAGE (line 1, column 27) MERGE JOIN cannot stand inside parentheses. Hint: leave them out, "
+            "or make the inner query a stream with CREATE STREAM … AS SELECT … MERGE JOIN …",
+        ),
+        (
+            "SELECT (SELECT p.lat FROM rain p MERGE JOIN floods f) EMIT EVERY INTERVAL 1 SECOND",
+            "NOT_IN_THE_LANGUAGE (line 1, column 34) MERGE JOIN cannot stand inside parentheses. Hint: leave them out, "
+            "or make the inner query a stream with CREATE STREAM … AS SELECT … MERGE JOIN …",
+        ),
+    ],
+)
+def test_what_cannot_stand_inside_another_query_is_told_when_it_is_planned(text: str, said: str) -> None:
+    (statement,) = parse(text)
+    assert isinstance(statement, SelectOnce)
+    with pytest.raises(AnabranchError) as caught:
+        plan_standing(statement.select, lambda name: StreamSchema.of({"lat": "DOUBLE"}))
+    assert str(caught.value) == said
 
 
 # -- options -----------------------------------------------------------------------------------------

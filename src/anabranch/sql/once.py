@@ -18,6 +18,7 @@ from anabranch.errors import AnabranchError, did_you_mean
 from anabranch.operators.archive.question import FRACTION
 from anabranch.schema import StreamSchema, sql_type
 from anabranch.sql.checking.archive_clauses import refuse_windows
+from anabranch.sql.checking.inner_clauses import refuse_bounding, refuse_inner
 from anabranch.sql.checking.overflow import FAILS, refuse_overflow
 from anabranch.sql.checking.safety import SESSION_NAMES, check_tree, spark_text
 from anabranch.sql.explain import as_json, once_as_text
@@ -122,6 +123,8 @@ def plan_once(
     select: Select, lookup: Lookup, reducers: Registered = NONE_REGISTERED, tables: Tables = lambda name: None
 ) -> OncePlan:
     """The plan of a SELECT that is asked once; `reducers` are the user's own, `tables` are read as they are."""
+    refuse_bounding(select)
+    refuse_inner(select, windows=is_combination(select))
     past = is_landmark(select) or (is_history_join(select) and isinstance(select.tree, exp.Select))
     windowed = select.window is not None or bool(select.pairs) or is_merge(select) or is_combination(select)
     if windowed and not past:

@@ -167,6 +167,8 @@ class Select:
     archives: tuple[ArchiveTable, ...] = ()
     accuracy: Accuracy | None = None
     bounding: Bounding | None = None
+    spans: tuple[Inner, ...] = field(default=(), compare=False, repr=False)
+    """Where every SELECT stands, with its clauses."""
 
     @property
     def hints(self) -> tuple[Hint, ...]:
@@ -183,6 +185,11 @@ class Select:
     @property
     def merge(self) -> Merging | None:
         return next((side.merge for side in self.sides if side.merge is not None), None)
+
+    @property
+    def merges(self) -> bool:
+        """Whether MERGE JOIN stands in it, or in a subquery of it."""
+        return self.merge is not None or any(span.side.merge is not None for span in self.spans)
 
     @property
     def since(self) -> Since | None:
@@ -211,7 +218,7 @@ class Select:
     def clauses_of(self, tree: exp.Expr) -> Side:
         """The clauses of a SELECT inside the query: those of the closest parentheses, or side, around it."""
         start = start_of(tree)
-        around = [inner for inner in self.inner if start is not None and inner.begin <= start <= inner.end]
+        around = [inner for inner in self.spans if start is not None and inner.begin <= start <= inner.end]
         return min(around, key=lambda inner: inner.end - inner.begin).side if around else Side()
 
     def part(self, tree: exp.Expr, sides: tuple[Side, ...]) -> Select:

@@ -151,7 +151,7 @@ def _check_function(select: Select, node: exp.Func, standing: bool) -> None:
     name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
     known = called(node) or ("" if isinstance(node, exp.Anonymous) else name.lower())
     if known == WITHIN:
-        if select.merge is None or node.find_ancestor(exp.Join) is None:
+        if not select.merges or node.find_ancestor(exp.Join) is None:
             raise select.error(
                 "FUNCTION_NOT_ALLOWED",
                 "within(…) can only stand in the ON of MERGE JOIN",

@@ -5,12 +5,13 @@ WINDOW, MERGE, WITH (…), EMIT, hints, and those about history: ARCHIVE, SINCE,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 from anabranch.sql.archive_tree import Accuracy, ArchiveTable, Since
+from anabranch.sql.checking.inner_clauses import INNER_HINT, MERGE_INSIDE, MERGE_INSIDE_HINT
 from anabranch.sql.checking.safety import check_tokens
 from anabranch.sql.reading.accuracy import take_accuracy
 from anabranch.sql.reading.archive_clause import (
@@ -21,6 +22,7 @@ from anabranch.sql.reading.archive_clause import (
     take_archive,
     take_since,
 )
+from anabranch.sql.reading.bounding import take_bounding
 from anabranch.sql.reading.cursor import Cursor, is_name, word
 from anabranch.sql.reading.hints import read_hints
 from anabranch.sql.reading.intervals import take_interval
@@ -29,7 +31,7 @@ from anabranch.sql.reading.reduce_by import is_reducing
 from anabranch.sql.reading.shed_clause import is_shedding, take_shedding
 from anabranch.sql.reading.tokens import error_at
 from anabranch.sql.reading.window_clause import BEFORE_AN_EXPRESSION, is_pairwise, is_window, take_pairs, take_window
-from anabranch.sql.tree import Emit, Hint, Inner, MergeOptions, Merging, Pair, Shedding, Side, Window
+from anabranch.sql.tree import Bounding, Emit, Hint, Inner, MergeOptions, Merging, Pair, Shedding, Side, Window
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,9 @@ class Clauses:
     inner: tuple[Inner, ...] = ()
     archives: tuple[ArchiveTable, ...] = ()
     accuracy: Accuracy | None = None
+    bounding: Bounding | None = None
+    spans: tuple[Inner, ...] = ()
+    """The clauses of every SELECT, with where it stands."""
 
 
 _SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
@@ -55,10 +60,12 @@ _VALUES = (TokenType.NUMBER, TokenType.STRING, TokenType.COMMA)
 def take_clauses(tokens: list[Token], text: str) -> tuple[list[Token], Clauses]:
     """The tokens that are left for Spark's parser, and our clauses."""
     check_tokens([token for token in tokens if token.token_type != TokenType.HINT], text)
+    tokens, bounding = take_bounding(tokens, text)
     tokens, accuracy = take_accuracy(tokens, text)
     tokens, emit = _take_emit(tokens, text)
     tokens = [_as_function_name(tokens, i) for i in range(len(tokens))]
-    return _Taker(tokens, text, _is_combination(tokens, emit)).take(emit, accuracy)
+    kept, clauses = _Taker(tokens, text).take(emit, accuracy)
+    return kept, replace(clauses, bounding=bounding)
 
 
 @dataclass
@@ -72,6 +79,7 @@ class _Found:
     merges: tuple[int, ...] = ()
     options: MergeOptions | None = None
     since: Since | None = None
+    begin: int = 0
 
     def side(self) -> Side:
         merge = Merging(self.merges, self.options or MergeOptions()) if self.merges else None
@@ -80,18 +88,16 @@ class _Found:
 
 @dataclass
 class _Taker:
-    """Goes through the tokens once, and keeps those that are not of our clauses.
-
-    The subqueries of a combination (a SELECT of SELECTs) have clauses of their own.
-    """
+    """Goes through the tokens once, and keeps those that are not of our clauses; each SELECT has its own."""
 
     tokens: list[Token]
     text: str
-    combination: bool
     kept: list[Token] = field(default_factory=list)
     sides: list[_Found] = field(default_factory=lambda: [_Found()])
     inner: list[Inner] = field(default_factory=list)
-    open: list[tuple[int, _Found | None]] = field(default_factory=list)
+    spans: list[Inner] = field(default_factory=list)
+    open: list[_Found | None] = field(default_factory=list)
+    """The SELECT of each parenthesis that is open; None where none stands."""
     archives: list[ArchiveTable] = field(default_factory=list)
     places: frozenset[int] = frozenset()
     merges: bool = False
@@ -106,21 +112,36 @@ class _Taker:
             elif not self._take_clause(cursor) and not self._take_history(cursor):
                 self._follow(cursor)
                 self.kept.append(cursor.advance())
+        self._close(self.sides[-1], self.tokens[-1].end)
         sides = tuple(query.side() for query in self.sides)
-        return self.kept, Clauses(sides, emit, tuple(self.inner), tuple(self.archives), accuracy)
+        clauses = Clauses(sides, emit, tuple(self.inner), tuple(self.archives), accuracy, spans=tuple(self.spans))
+        return self.kept, clauses
 
     def _follow(self, cursor: Cursor) -> None:
         """Keeps track of parentheses and of the sides of a set operation."""
         token = self.tokens[cursor.index]
         if token.token_type == TokenType.L_PAREN:
-            begins = self.combination and word(cursor.peek(1)) == "SELECT"
-            self.open.append((token.start, _Found() if begins else None))
+            begins = word(cursor.peek(1)) in ("SELECT", "WITH") and not is_shedding(self.tokens, cursor.index + 1)
+            self.open.append(_Found(begin=token.start) if begins else None)
         elif token.token_type == TokenType.R_PAREN and self.open:
-            begin, query = self.open.pop()
-            if query is not None and not query.side().is_empty:
-                self.inner.append(Inner(begin, token.start, query.side()))
-        elif not self.open and _is_set_operation(self.tokens, cursor.index):
-            self.sides.append(_Found())
+            query = self.open.pop()
+            if query is not None:
+                self._close(query, token.start, inner=True)
+        elif _is_set_operation(self.tokens, cursor.index):
+            following = _Found(begin=token.start)
+            if not self.open:
+                self._close(self.sides[-1], token.start)
+                self.sides.append(following)
+            elif self.open[-1] is not None:
+                self._close(self.open[-1], token.start, inner=True)
+                self.open[-1] = following
+
+    def _close(self, query: _Found, end: int, *, inner: bool = False) -> None:
+        """Takes note of where a SELECT stands."""
+        found = Inner(query.begin, end, query.side())
+        self.spans.append(found)
+        if inner and not found.side.is_empty:
+            self.inner.append(found)
 
     def _take_clause(self, cursor: Cursor) -> bool:
         """Takes the clause that begins here, if one does."""
@@ -191,15 +212,10 @@ class _Taker:
         return query
 
     def _query_of_merge(self, token: Token) -> _Found:
-        if self.open:
-            raise error_at(
-                "NOT_IN_THE_LANGUAGE",
-                "MERGE JOIN cannot stand inside parentheses",
-                self.text,
-                token.start,
-                hint="leave them out, or make the inner query a stream with CREATE STREAM … AS SELECT … MERGE JOIN …",
-            )
-        return self.sides[-1]
+        query = self.open[-1] if self.open else self.sides[-1]
+        if query is None:
+            raise error_at(*MERGE_INSIDE, self.text, token.start, hint=MERGE_INSIDE_HINT)
+        return query
 
     def _refuse_second_options(self, query: _Found, token: Token) -> None:
         if query.options is not None:
@@ -215,26 +231,16 @@ class _Taker:
         """The SELECT a clause stands in."""
         if not self.open:
             return self.sides[-1]
-        query = self.open[-1][1]
+        query = self.open[-1]
         if query is None:
             raise error_at(
                 "NOT_IN_THE_LANGUAGE",
                 f"a subquery cannot have {what}",
                 self.text,
                 token.start,
-                hint="make the inner query a stream with CREATE STREAM … AS SELECT …",
+                hint=INNER_HINT,
             )
         return query
-
-
-def _is_combination(tokens: list[Token], emit: Emit | None) -> bool:
-    """True for `SELECT (SELECT …) / (SELECT …) EMIT EVERY …`: no FROM outside of parentheses."""
-    depth = 0
-    for token in tokens:
-        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
-        if depth == 0 and token.token_type == TokenType.FROM:
-            return False
-    return emit is not None and emit.every is not None
 
 
 def _as_function_name(tokens: list[Token], index: int) -> Token:

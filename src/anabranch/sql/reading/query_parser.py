@@ -27,6 +27,7 @@ def parse_select(tokens: list[Token], text: str) -> Select:
     return Select(
         tree, window, source, text, tokens[0].start,
         clauses.sides, clauses.emit, clauses.inner, clauses.archives, clauses.accuracy,
+        clauses.bounding, clauses.spans,
     )  # fmt: skip
 
 

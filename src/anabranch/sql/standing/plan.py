@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from anabranch.errors import SqlError
+from anabranch.sql.checking.inner_clauses import refuse_bounding, refuse_inner
 from anabranch.sql.checking.safety import check_tree
 from anabranch.sql.history.joins import is_history_join, plan_history_join
 from anabranch.sql.history.landmarks import is_landmark, plan_landmark
@@ -58,6 +59,8 @@ PLANS: tuple[PlanKind, ...] = (
 def plan_standing(select: Select, lookup: Lookup, reducers: Registered = NONE_REGISTERED) -> StandingPlan:
     """The plan of a standing query, or a refusal that says what to add; `reducers` are the user's own."""
     try:
+        refuse_bounding(select)
+        refuse_inner(select, windows=is_combination(select))
         check_tree(select, standing=True)
         kind = next(kind for kind in PLANS if kind.matches(select))
         return replace(kind.plan(select, lookup, reducers), selects_all=selects_all(select))

@@ -123,7 +123,8 @@ class _Block:
         return node
 
     def _check_depth(self, condition: Condition, own: frozenset[str]) -> None:
-        assert self.outer is not None and condition.value is not None
+        assert self.outer is not None
+        assert condition.value is not None
         around = {field.column for field in self.outer.fields}
         if not names_of(condition.value) - own <= around:
             raise self.context.refuse(

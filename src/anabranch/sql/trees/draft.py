@@ -1,8 +1,8 @@
 """The tree while it is made: nodes whose expressions are still trees, with the columns each of them has.
 
-Columns are named once for the whole tree: the first `price` is `price`, the next `price_2`. So an expression says by its
-names alone what it is about, wherever it is moved, and the sides of a join have different names. What is read a second
-time is given new names by Rows.
+Columns are named once for the whole tree: the first `price` is `price`, the next `price_2`. So an expression says by
+its names alone what it is about, wherever it is moved, and the sides of a join have different names. What is read a
+second time is given new names by Rows.
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ def described(node: Node) -> str:
     if isinstance(node, Join):
         keys = ", ".join(f"{left} = {right}" for left, right in node.keys)
         condition = f" if {node.condition}" if node.condition is not None else ""
-        return f"{node.join.replace('_', ' ')} join {node.left} with {node.right}{f' on {keys}' if keys else ''}{condition}"
+        kind, on = node.join.replace("_", " "), f" on {keys}" if keys else ""
+        return f"{kind} join {node.left} with {node.right}{on}{condition}"
     if isinstance(node, Aggregate):
         keys = f" by {', '.join(node.keys)}" if node.keys else ""
         return f"aggregate{keys}: {', '.join(map(_call, node.calls))}" if node.calls else f"distinct{keys}"

@@ -163,7 +163,7 @@ class Groups:
             keys = tuple(names[number] for number in chosen)
             node, kept = inputs, keys
             if not keys:  # Spark has no row for the empty set where no rows are
-                always = context.drafts.fresh("all")
+                always = context.drafts.fresh("every")
                 kept_columns = as_they_are(schema.names)
                 node = context.named(inputs, [*kept_columns, (always, exp.true())], self.place)
                 kept = (always,)

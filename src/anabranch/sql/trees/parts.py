@@ -43,8 +43,6 @@ def leaves(tree: exp.Expr) -> list[exp.Expr]:
 
 def _side(select: Select, tree: exp.Expr) -> Side:
     """The clauses of a SELECT, wherever it stands."""
-    if tree is select.tree:
-        return select.sides[0] if len(select.sides) == 1 else Side()
     return select.clauses_of(tree)
 
 

@@ -68,6 +68,13 @@ def plan_tree(
 def _plan(select: Select, lookup: Lookup, reducers: Registered, tables: Tables) -> TreePlan:
     check_tree(select, standing=True, qualify=True)
     refuse_archives(select)
+    if select.emit is not None and not select.emit.changes:
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            f"EMIT {select.emit.kind} is for answers of windows",
+            start=select.emit.start,
+            hint="leave it out: an answer that is kept is always there",
+        )
     context = Context(select, lookup, tables, reducers, plan_query)
     relation = context.query(context, select.tree, {})
     names = _names(context, relation)

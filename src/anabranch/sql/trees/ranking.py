@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,11 +13,12 @@ from anabranch.errors import AnabranchError
 from anabranch.expressions import NotEvaluable
 from anabranch.functions.aggregates import aggregate
 from anabranch.operators.tree.nodes import Call, Order, Ranked
+from anabranch.schema import sql_type
 from anabranch.sql.checking.safety import called
 from anabranch.sql.standing.columns import column
 from anabranch.sql.trees.context import Context
 from anabranch.sql.trees.draft import Place, names_of
-from anabranch.sql.trees.typing import constant_of, shown
+from anabranch.sql.trees.typing import constant_of, shown, type_of
 
 _NUMBERS: dict[str, pa.DataType] = {
     "row_number": pa.int32(), "rank": pa.int32(), "dense_rank": pa.int32(),
@@ -94,6 +95,7 @@ class Windows:
         self, context: Context, node: int, partition: Sequence[exp.Expr], order: Keys, calls: list[WindowCall]
     ) -> int:
         place = Place(f"{calls[0].function}() OVER", calls[0].written)
+        calls = [self._with_default(call, context.schema(node)) for call in calls]
         values = [("part", value, value) for value in partition]
         values += [("place", value, value) for value, _, _ in order]
         values += [("value", value, value) for call in calls for value in call.arguments]
@@ -112,6 +114,16 @@ class Windows:
             types = [schema.field(name).type for name in columns]
             fields.append(pa.field(call.name, self._type(call, types)))
         return context.drafts.add(Ranked(node, parts, places, tuple(made)), pa.schema([*schema, *fields]), place)
+
+    def _with_default(self, call: WindowCall, schema: pa.Schema) -> WindowCall:
+        """What lag() and lead() say where there is no such row is of the type of their value."""
+        if len(call.arguments) < 2:
+            return call
+        value, other = call.arguments
+        to, type_ = (type_of(self.context.select, each, schema, call.written) for each in (value, other))
+        if not to.equals(type_):
+            other = exp.cast(other.copy(), sql_type(to), dialect="spark")
+        return replace(call, arguments=(value, other))
 
     def _type(self, call: WindowCall, types: Sequence[pa.DataType]) -> pa.DataType:
         if call.function in _NUMBERS:
@@ -185,7 +197,7 @@ class _Reader:
                 "FUNCTION_ARGUMENTS", f"{name}() OVER takes {_said(least, most)}, got {len(written)}", self.node
             )
         if name in _NUMBERS:
-            return [], (("buckets", self._whole(written[0], 1)),) if name == "ntile" else ()
+            return [], (("count", self._whole(written[0], 1)),) if name == "ntile" else ()
         if name in _SUMMED:
             if name == "count" and isinstance(written[0], exp.Star | exp.Literal):
                 return [], ()
@@ -193,8 +205,8 @@ class _Reader:
         options: tuple[tuple[str, Any], ...] = ()
         if name in _MOVED:
             options = (("offset", self._whole(written[1], None) if len(written) > 1 else 1),)
-            default = self._constant(written[2]) if len(written) > 2 else None
-            options += (("default", default),) if default is not None else ()
+            others = [self._value(other) for other in written[2:] if not isinstance(other, exp.Null)]
+            return [self._value(written[0]), *others], (*options, *((("ignore_nulls", True),) if ignores else ()))
         else:
             if name == "nth_value":
                 options = (("n", self._whole(written[1], 1)),)
@@ -229,8 +241,12 @@ class _Reader:
             raise self._refuse("only frames of ROWS and RANGE are available", "write ROWS BETWEEN … AND …")
         start = self._end(spec, "start")
         end = self._end(spec, "end") if spec.args.get("end") is not None else 0
-        if (kind, start, end) == ("range", None, 0) or (start is None and end is None and not ordered):
-            return None if ordered or (start, end) == (None, None) else ["range", None, 0]
+        if (kind, start, end) == ("range", None, 0) or (not ordered and (start, end) == (None, None)):
+            return None
+        if kind == "range" and any(edge not in (None, 0) for edge in (start, end)):
+            raise self._refuse(
+                "frames of a range are by peers alone", "write ROWS BETWEEN … AND …, or RANGE UNBOUNDED PRECEDING"
+            )
         return [kind, start, end]
 
     def _end(self, spec: exp.Expr, which: str) -> Any:
@@ -247,11 +263,7 @@ class _Reader:
         return -amount if side == "PRECEDING" else amount
 
     def _amount(self, value: exp.Expr) -> Any:
-        if isinstance(value, exp.Interval):
-            epoch = exp.cast(exp.Literal.string("1970-01-01 00:00:00"), "TIMESTAMP", dialect="spark")
-            moved = exp.Anonymous(this="unix_micros", expressions=[exp.Add(this=epoch, expression=value.copy())])
-            return self._constant(moved)
-        return self._constant(value)
+        return 1 if isinstance(value, exp.Interval) else self._constant(value)
 
     def _refuse(self, message: str, hint: str | None) -> AnabranchError:
         return self.context.refuse(message, self.node, hint)
