@@ -35,6 +35,7 @@ from anabranch.operators.tree.answer import answer_schema, told
 from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes
 from anabranch.operators.tree.checkpoints import Checkpoints, rows_at
+from anabranch.operators.tree.explain import explain_tree
 from anabranch.operators.tree.flow import Flow, part_name
 from anabranch.operators.tree.nodes import Expire, Node, Part, Source, nodes_from_text
 from anabranch.tables.changes import comes
@@ -190,14 +191,7 @@ class Tree(Operator):
         if keeps is not None:
             said["keeps"] = {"what": keeps.what, "bound": keeps.bound}
         why = {} if inputs is None else self.flow(inputs).why()
-        bounds = dict(self.bounds)
-        said["tree"] = [
-            {"node": number, "is": node.kind, "reads": list(node.reads)}
-            | ({"stream": node.stream} if isinstance(node, Source) else {})
-            | ({"goes on": why[number]} if number in why else {})
-            | ({"bounded by": bounds[number]} if number in bounds else {})
-            for number, node in enumerate(self.tree)
-        ]
+        said["tree"] = explain_tree(self.tree, dict(self.bounds), why).splitlines()
         return said
 
 

@@ -10,7 +10,6 @@ from sqlglot import exp
 
 from anabranch.operators.tree.nodes import Part
 from anabranch.sql.checking.safety import called
-from anabranch.sql.standing.plan import plan_standing
 from anabranch.sql.tree import Select, Side
 from anabranch.sql.trees.context import Context
 from anabranch.sql.trees.draft import Place
@@ -48,6 +47,8 @@ def _side(select: Select, tree: exp.Expr) -> Side:
 
 def plan_part(context: Context, tree: exp.Expr) -> Relation:
     """A part as one node, with the columns it selects."""
+    from anabranch.sql.standing.plan import plan_standing  # which plans trees, too
+
     select = context.select
     whole = _as_query(select, tree)
     if whole.window is None and isinstance(tree, exp.SetOperation):
