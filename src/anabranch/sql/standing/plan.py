@@ -41,10 +41,10 @@ class PlanKind(NamedTuple):
 
 
 PLANS: tuple[PlanKind, ...] = (
-    PlanKind("changes of an answer", is_of_changes, plan_changes),
     PlanKind("join with the past", is_history_join, plan_history_join),
     PlanKind("aggregates since a time", is_landmark, plan_landmark),
     PlanKind("join with a table", is_table_join, plan_table_join),
+    PlanKind("changes of an answer", is_of_changes, plan_changes),
     PlanKind("merge", is_merge, plan_merge),
     PlanKind("combination of aggregates", is_combination, plan_combination),
     PlanKind("aggregates over a join", is_join_aggregate, plan_join_aggregate),
