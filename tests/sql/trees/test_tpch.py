@@ -79,7 +79,7 @@ def _value(name: str, type_: pa.DataType, number: int, draw: random.Random) -> A
     if pa.types.is_string(type_):
         return f"{name} {draw.randrange(3)}"
     if pa.types.is_floating(type_):
-        return draw.randrange(5) / 4 if name in ("l_discount", "l_tax") else float(draw.randrange(1, 9))
+        return draw.randrange(4) / 4 if name in ("l_discount", "l_tax") else float(draw.randrange(1, 9))
     if pa.types.is_date(type_):
         return dt.date(1993, 1, 1) + dt.timedelta(days=draw.randrange(1500))
     others = {"partkey": 12, "suppkey": 6, "custkey": 20, "orderkey": 30, "nationkey": 3, "regionkey": 2}
