@@ -194,6 +194,7 @@ class Exact:
 
 
 def overflow(wanted: str, instead: str) -> QueryError:
+    """What to raise where a sum has no room in its type, and what can be written instead."""
     return QueryError("SUM_OVERFLOW", f"a sum does not fit {wanted}", hint=f"write {instead}")
 
 

@@ -6,6 +6,7 @@ wide frames are. Answers are places of rows (-1 for none) or numbers.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,11 +17,14 @@ from numpy.typing import NDArray
 from anabranch.kernels.compiled import compiled
 from anabranch.kernels.ranks import Numbers, Standing
 from anabranch.kernels.refining import bounds_of
-from anabranch.kernels.sums import LIMBS, add_doubles, add_sums, rounded_totals
 from anabranch.kernels.values import frozen
 
 Present = NDArray[np.bool_]
 """The rows that count."""
+
+_LIMBS = 72
+"""Of 32 bits: doubles take 66 of them, from 2^-1074 on."""
+_MASK = 0xFFFF_FFFF
 
 
 @dataclass(frozen=True)
@@ -95,11 +99,11 @@ class Frames:
         return sums if (carry == out[:, 3].astype(np.int32) >> 31).all() else None
 
     def double_sums(self, present: Present, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The sums of doubles, to the bit as `kernels.sums` adds them up; where nothing counts it is 0."""
-        total: NDArray[np.float64] = _double_sums(
-            frozen(self.low), frozen(self.high), frozen(present), frozen(numbers), LIMBS + 1
+        """The exact sums of doubles, rounded once, as `kernels.long_sums` has them; where nothing counts it is 0."""
+        sums: NDArray[np.float64] = _double_sums(
+            frozen(self.low), frozen(self.high), frozen(present), frozen(numbers.view(np.int64))
         )
-        return total
+        return sums
 
     def _differences(self, numbers: Numbers) -> Numbers:
         before = bounds_of(numbers)
@@ -143,37 +147,85 @@ def _largest(low, high, present, numbers):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _double_sums(low, high, present, numbers, width):  # type: ignore[no-untyped-def]
-    """Limbs cannot be taken off again, so there are two sums of a frame.
-
-    One for each place before `middle`, of the rows from there to `middle`; and one of all rows behind. Once a frame
-    begins behind the middle, the middle is moved to its end.
-    """
+def _double_sums(low, high, present, bits):  # type: ignore[no-untyped-def]
+    """One sum as long as doubles go, to which rows are added as frames reach them, and from which they are taken."""
     out = np.zeros(len(low), np.float64)
-    upto = np.zeros((len(numbers) + 1, width), np.int64)
-    behind = np.zeros((1, width), np.int64)
-    both = np.zeros((1, width), np.int64)
-    here = np.zeros(1, np.int64)
-    middle, seen = 0, 0
+    limbs, digits = np.zeros(_LIMBS, np.int64), np.zeros(_LIMBS, np.int64)
+    special = np.zeros(3, np.int64)
+    lowest, highest = _LIMBS, 0
+    gone, seen = 0, 0
     for i in range(len(low)):
         if i > 0 and low[i] == low[i - 1] and high[i] == high[i - 1]:
             out[i] = out[i - 1]
             continue
-        if (low[i] >= middle and seen > middle) or low[i] > seen:
-            middle = max(seen, low[i])
-            upto[middle] = 0
-            for j in range(middle - 1, low[i] - 1, -1):
-                upto[j] = upto[j + 1]
-                if present[j]:
-                    add_doubles(upto[j : j + 1], here, numbers[j : j + 1])
-            behind[:] = 0
-            seen = middle
+        if low[i] >= seen:
+            limbs[:] = 0
+            special[:] = 0
+            lowest, highest = _LIMBS, 0
+            gone, seen = low[i], low[i]
+        while gone < low[i]:
+            if present[gone]:
+                _add_double(limbs, special, bits[gone], -1)
+            gone += 1
         while seen < high[i]:
             if present[seen]:
-                add_doubles(behind, here, numbers[seen : seen + 1])
+                at = _add_double(limbs, special, bits[seen], 1)
+                lowest, highest = min(lowest, at), max(highest, at + 2)
             seen += 1
-        both[:] = behind
-        if low[i] < middle:
-            add_sums(both, here, upto[low[i] : low[i] + 1])
-        out[i] = rounded_totals(both)[0]
+        out[i] = _rounded(limbs, special, lowest, highest, digits)
     return out
+
+
+@compiled
+def _add_double(limbs, special, bits, sign):  # type: ignore[no-untyped-def]
+    """Add a double, or with a sign of -1 take it off; gives the lowest of the three limbs it is in."""
+    exponent = bits >> 52 & 2047
+    mantissa = bits & ((1 << 52) - 1)
+    if exponent == 2047:
+        special[0 if mantissa else (1 if bits < 0 else 2)] += sign
+        return 0
+    if exponent:
+        mantissa |= 1 << 52
+        exponent -= 1
+    if bits < 0:
+        sign = -sign
+    at, shift = exponent >> 5, exponent & 31
+    limbs[at] += sign * ((mantissa & ((1 << (32 - shift)) - 1)) << shift)
+    mantissa >>= 32 - shift
+    limbs[at + 1] += sign * (mantissa & _MASK)
+    limbs[at + 2] += sign * (mantissa >> 32)
+    return at
+
+
+@compiled
+def _rounded(limbs, special, lowest, highest, digits):  # type: ignore[no-untyped-def]
+    """The double nearest to a sum, of two the even one."""
+    if special[0] or (special[1] and special[2]):
+        return np.nan
+    if special[1] or special[2]:
+        return -np.inf if special[1] else np.inf
+    sign = 1
+    while True:  # once more with the opposite if it is negative
+        carry = 0
+        for at in range(lowest, highest + 1):
+            carry += sign * limbs[at]
+            digits[at] = carry & _MASK
+            carry >>= 32
+        if carry >= 0:
+            break
+        sign = -sign
+    digits[highest + 1] = carry
+    # 62 bits from the first that is set, the last of them set too if any follows: rounded once.
+    whole, length, rest, exponent = 0, 0, False, 0
+    for at in range(highest + 1, lowest - 1, -1):
+        if length == 0:
+            whole, exponent = digits[at], 32 * at - 1074
+            while whole >> length:
+                length += 1
+            continue
+        taken = min(32, 62 - length)
+        whole = whole << taken | digits[at] >> (32 - taken)
+        rest = rest or digits[at] & ((1 << (32 - taken)) - 1) != 0
+        length += taken
+        exponent -= taken
+    return sign * math.ldexp(np.float64(whole | 1 if rest else whole), exponent)

@@ -44,18 +44,18 @@ class DoubleSum:
         assert values is not None
         sums = np.zeros((slots.count, _WIDTH), np.int64)
         sums[: len(seed[0])] = _rows(seed[0])
-        add_doubles(sums, slots.of_entry[len(seed[0]) :], floats(values))
+        _add_doubles(sums, slots.of_entry[len(seed[0]) :], floats(values))
         return [_column(sums)]
 
     def combine(self, slots: Slots, partials: Sequence[pa.Array]) -> list[pa.Array]:
         sums = np.zeros((slots.count, _WIDTH), np.int64)
-        add_sums(sums, slots.of_entry, frozen(_rows(partials[0])))
+        _add_sums(sums, slots.of_entry, frozen(_rows(partials[0])))
         return [_column(sums)]
 
 
 def totals(column: pa.Array) -> NDArray[np.float64]:
     """What was added up, as doubles."""
-    rounded: NDArray[np.float64] = rounded_totals(frozen(_rows(column)))
+    rounded: NDArray[np.float64] = _totals(frozen(_rows(column)))
     return rounded
 
 
@@ -80,7 +80,7 @@ def _raise_to(sums, s, top):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def add_doubles(sums, slots, values):  # type: ignore[no-untyped-def]
+def _add_doubles(sums, slots, values):  # type: ignore[no-untyped-def]
     bits = values.view(np.int64)
     for i in range(len(slots)):
         exponent = bits[i] >> 52 & 2047
@@ -123,7 +123,7 @@ def add_doubles(sums, slots, values):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def add_sums(sums, slots, more):  # type: ignore[no-untyped-def]
+def _add_sums(sums, slots, more):  # type: ignore[no-untyped-def]
     for i in range(len(slots)):
         s = slots[i]
         down = (sums[s, 0] >> 3) - (more[i, 0] >> 3)
@@ -136,7 +136,7 @@ def add_sums(sums, slots, more):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def rounded_totals(sums):  # type: ignore[no-untyped-def]
+def _totals(sums):  # type: ignore[no-untyped-def]
     out = np.empty(len(sums), np.float64)
     digits = np.empty(LIMBS + 2, np.int64)
     for i in range(len(sums)):

@@ -103,7 +103,7 @@ def _type(call: n.Call, read: pa.Schema) -> pa.DataType:
             return pa.int32()
         case "percent_rank" | "cume_dist" | "avg":
             return pa.float64()
-        case "count":
+        case "count" | "count_if":
             return pa.int64()
         case "sum":
             return pa.int64() if pa.types.is_integer(argument) else pa.float64()
@@ -185,6 +185,8 @@ def _nulls(schema: pa.Schema) -> str:
 
 
 def _aggregate(call: n.Call, read: pa.Schema) -> str:
+    if call.function == "count_if":  # DuckDB's is NULL where nothing is counted, Spark's 0
+        return f"count(*) FILTER (WHERE {call.arguments[0]})"
     arguments = ", ".join(call.arguments) or "*"
     distinct = "DISTINCT " if call.distinct else ""
     only = f" FILTER (WHERE {call.filter})" if call.filter else ""

@@ -23,7 +23,7 @@ from anabranch.operators.tree.steps.calls import FUNCTIONS
 from anabranch.schema import TIME_TYPE
 from tests.operators.tree.oracle_tree import Bag, plain, schema_of
 
-KINDS = tuple(sorted(STEPS.keys() - {"aggregate"}))
+KINDS = tuple(sorted(STEPS))
 SECOND = 1_000_000
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
@@ -50,11 +50,11 @@ class Stream:
         self._chance, self.schema, self.only_comes = chance, schema, only_comes
         self.rows: Bag = Counter()
 
-    def change(self, most: int) -> Changes:
+    def change(self, most: int, least: int = 0) -> Changes:
         """Some rows come, some of those that are there go; the same row may do so in several places."""
         chance = self._chance
         entries: list[tuple[tuple[Any, ...], int]] = []
-        for _ in range(chance.randint(0, most)):
+        for _ in range(chance.randint(least, most)):
             if self.rows and not self.only_comes and chance.random() < 0.45:
                 row = chance.choice(sorted(self.rows, key=repr))
                 weight = -chance.randint(1, self.rows[row])
@@ -143,11 +143,11 @@ class RandomTree:
                 self._add(n.Union(inputs))
             case "set_operation":
                 left, right = self._alike(2)
-                operation = self.chance.choice(("intersect", "except"))
+                operation = self.chance.choice(("intersect", "except", "except"))
                 self._add(n.SetOperation(left, right, operation, self.chance.random() < 0.5))  # type: ignore[arg-type]
             case "top":
                 partition = self._pick(self._columns(node), 2)
-                limit = self.chance.choice((None, 0, 1, 2, 3, 5))
+                limit = self.chance.choice((None, 0, 1, 2, 3, 5, 9, 20))
                 offset = self.chance.choice((0, 0, 1, 2, 7))
                 self._add(n.Top(node, partition, self._order(node), limit, offset))
             case "ranked":
@@ -169,7 +169,7 @@ class RandomTree:
         columns = [(self._name(), name) for name in self._columns(node) if self.chance.random() < 0.8]
         for _ in range(self.chance.randint(0, 2)):
             columns.append((self._name(), self._expression(node)))
-        where = self._condition(self.schemas[node]) if self.chance.random() < 0.5 else None
+        where = self._condition(self.schemas[node]) if self.chance.random() < 0.3 else None
         self.chance.shuffle(columns)
         return self._add(n.Rows(node, tuple(columns) or ((self._name(), self._columns(node)[0]),), where))
 
@@ -231,7 +231,7 @@ class RandomTree:
             (a.name, b.name) for a in self.schemas[left] for b in self.schemas[right] if a.type == b.type
         ]  # fmt: skip
         keys = self.chance.sample(pairs, min(len(pairs), self.chance.choice((0, 1, 1, 1, 2))))
-        kind = self.chance.choice(("inner", "inner", "left", "right", "full", "semi", "anti", "not_in"))
+        kind = self.chance.choice(("inner", "left", "left", "right", "full", "semi", "anti", "not_in"))
         if kind not in ("semi", "anti", "not_in"):
             self._wide += 1
             if self._wide > 2:
@@ -254,6 +254,8 @@ class RandomTree:
         arguments = self._columns(node, *(_NUMBERS if function in ("sum", "avg") else ()))
         if not arguments or (function == "count" and self.chance.random() < 0.4):
             return n.Call(self._name(), "count", filter=chosen)
+        if chosen is not None and self.chance.random() < 0.3:
+            return n.Call(self._name(), self.chance.choice(("bool_and", "bool_or", "count_if")), (filters[0],))
         distinct = function in ("count", "sum") and self.chance.random() < 0.25
         return n.Call(self._name(), function, (self.chance.choice(arguments),), distinct, chosen)
 

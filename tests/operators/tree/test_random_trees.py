@@ -12,8 +12,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from unittest import mock
 
+import numpy as np
 import pytest
 
+from anabranch.kernels.hashing import Hashes, hashes_of_rows
+from anabranch.kernels.values import Column
+from anabranch.operators.tree import runs
 from anabranch.operators.tree.flow import Flow
 from anabranch.operators.tree.steps import top
 from tests.operators.tree.oracle_tree import Bag, answer, bag_of
@@ -35,14 +39,20 @@ def try_one(seed: str, kinds: Sequence[str] = KINDS) -> None:
     tree = RandomTree(chance, kinds)
     nodes = tree.grown()
     streams = {name: Stream(chance, SCHEMAS[name], form == "rows") for name, form in tree.forms.items()}
-    with few_to_spare(chance):
-        flow, other = Flow(nodes, SCHEMAS), Flow(nodes, SCHEMAS)
     told = f"seed {seed}\n" + "\n".join(f"{number}: {node}" for number, node in enumerate(nodes))
+    with few_to_spare(chance), hashes_that_collide(chance):
+        play(chance, tree, streams, told)
+
+
+def play(chance: random.Random, tree: RandomTree, streams: dict[str, Stream], told: str) -> None:
+    nodes = tree.nodes
+    flow, other = Flow(nodes, SCHEMAS), Flow(nodes, SCHEMAS)
     assert flow.schema == tree.schemas[-1], told
     total: Bag = Counter()
     reached = int(START.timestamp()) * SECOND
     for batch in range(chance.randint(1, 6)):
-        taken = {name: stream.change(chance.choice((0, 1, 3, 12, 30))) for name, stream in streams.items()}
+        most, least = (20, 8) if batch == 0 else (chance.choice((0, 1, 3, 12, 30)), 0)
+        taken = {name: stream.change(most, least) for name, stream in streams.items()}
         reached += chance.choice((0, 0, 1, 2)) * SECOND
         change = flow.take(taken, reached)
         assert change.rows.schema == flow.schema, told
@@ -73,6 +83,19 @@ def few_to_spare(chance: random.Random) -> Iterator[None]:
         mock.patch.object(top, "SPARE", chance.choice((0, 1, 3))),
         mock.patch.object(top, "SPARE_OF_ALL", chance.choice((0, 2, 5))),
     ):
+        yield
+
+
+@contextlib.contextmanager
+def hashes_that_collide(chance: random.Random) -> Iterator[None]:
+    """In some trees there are but a few."""
+    few = chance.choice((0, 0, 0, 0, 1, 4))
+
+    def hashes(columns: Sequence[Column], length: int) -> Hashes:
+        found: Hashes = hashes_of_rows(columns, length) % np.uint64(few) * np.uint64(1 << 62)
+        return found
+
+    with mock.patch.object(runs, "hashes_of_rows", hashes) if few else contextlib.nullcontext():
         yield
 
 

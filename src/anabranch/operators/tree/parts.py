@@ -10,7 +10,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from anabranch.kernels.refining import Bounds, Places, bounds_of, grouped, refined
+from anabranch.operators.tree.arrangement import Arrangement, Found
+from anabranch.operators.tree.changes import together
 from anabranch.operators.tree.nodes import Order
+
+
+def rows_of_parts(arrangement: Arrangement, keys: Sequence[pa.Array], count: int) -> Found:
+    """The rows of so many parts, as they stand in runs: to sort them brings together those that are the same."""
+    some = list(arrangement.meeting(keys, count))
+    of = np.concatenate([np.zeros(0, np.int64), *(asked for asked, _ in some)])
+    return Found(together([changes for _, changes in some], arrangement.schema), of)
 
 
 @dataclass(frozen=True)
@@ -55,7 +64,9 @@ class InOrder:
 
     def among_different(self, bounds: Bounds) -> Bounds:
         """Bounds of `parts` or `peers` counted in different rows."""
-        return np.searchsorted(self.same, bounds)
+        numbers = np.empty(len(self.places) + 1, np.int64)
+        numbers[self.same] = np.arange(len(self.same))
+        return numbers[bounds]
 
 
 def without_empty(bounds: Bounds) -> Bounds:

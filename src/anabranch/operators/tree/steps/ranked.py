@@ -20,7 +20,7 @@ from anabranch.kernels.refining import bounds_of, positions
 from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes, together
 from anabranch.operators.tree.nodes import Ranked
-from anabranch.operators.tree.parts import InOrder, without_empty
+from anabranch.operators.tree.parts import InOrder, rows_of_parts, without_empty
 from anabranch.operators.tree.steps.calls import compute, type_of
 from anabranch.operators.tree.steps.touched import touched
 
@@ -43,7 +43,7 @@ class RankedStep:
         if not len(changes):
             return Changes.none(self.schema)
         parts = touched([changes.rows.column(name) for name in self._node.partition], len(changes))
-        found = self._rows.found(parts.keys, len(parts))
+        found = rows_of_parts(self._rows, parts.keys, len(parts))
         self._rows.take_in(changes)
         both = together([found.changes, changes], self._read)
         part = np.concatenate([found.of, parts.of_row])

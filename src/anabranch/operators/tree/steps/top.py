@@ -27,7 +27,7 @@ from anabranch.kernels.values import has_order_number, valid
 from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes, together
 from anabranch.operators.tree.nodes import Top
-from anabranch.operators.tree.parts import InOrder
+from anabranch.operators.tree.parts import InOrder, rows_of_parts
 from anabranch.operators.tree.steps.touched import touched
 
 Numbers = NDArray[np.int64]
@@ -70,8 +70,8 @@ class TopStep:
         """The change of the rows that are shown; without a limit of those that are not."""
         parts = touched([changes.rows.column(name) for name in self._node.partition], len(changes))
         part, size = parts.of_row, len(parts)
-        found = self._first.found(parts.keys, size)
-        short = _counts(found.of, found.changes.weights, size) < self._asked
+        found = rows_of_parts(self._first, parts.keys, size)
+        short = _sums(found.of, found.changes.weights, size) < self._asked
         near = ~self._surely_behind(found.changes.rows, found.of, short, changes.rows, part)
         aside = changes.filter(~near)
         both = together([found.changes, changes.filter(near)], self.schema)
@@ -81,7 +81,7 @@ class TopStep:
         of, before, now = order.part_of_different, order.sums(was), order.sums(both.weights)
         inside = short[of] | (np.arange(len(of)) <= _last(of, before, size)[of])
         after = np.where(inside, now, 0)
-        counts = _counts(of, after, size)
+        counts = _sums(of, np.maximum(after, 0), size)
         stays = inside & ((counts <= self._many)[of] | (_standing_before(of, after) < self._few))
         rows = both.rows.take(pa.array(order.first))
         self._first.take_in(_some(rows, np.where(stays, now, 0) - before))
@@ -97,7 +97,7 @@ class TopStep:
 
     def _refilled(self, keys: Sequence[pa.Array], counts: Numbers) -> Changes:
         """Moves rows to the front of parts of which only so many are left there, and says which of them are shown."""
-        found = self._rest.found(keys, len(counts))
+        found = rows_of_parts(self._rest, keys, len(counts))
         order = self._in_order(found.changes.rows, found.of, len(counts))
         of, weights = order.part_of_different, order.sums(found.changes.weights)
         weights = np.where(counts[of] + _standing_before(of, weights) < self._few, weights, 0)
@@ -147,11 +147,11 @@ class TopStep:
         return f"by the first rows {whose}, more than the {self._asked} asked for; others wait until they are used up"
 
 
-def _counts(of: Numbers, weights: Numbers, size: int) -> Numbers:
-    """How many rows each part has."""
-    counts = np.zeros(size, np.int64)
-    np.add.at(counts, of, np.maximum(weights, 0))
-    return counts
+def _sums(of: Numbers, weights: Numbers, size: int) -> Numbers:
+    """The weights of each part."""
+    sums = np.zeros(size, np.int64)
+    np.add.at(sums, of, weights)
+    return sums
 
 
 def _standing_before(of: Numbers, weights: Numbers) -> Numbers:

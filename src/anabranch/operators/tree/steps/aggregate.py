@@ -1,0 +1,107 @@
+"""Aggregate: a row for each group, which is made anew for the groups that changes touch.
+
+Of a group a row of counts, sums and the like is kept, of which its answer follows; so the answer before need not be
+kept. Rows are kept only where a function has to look for another value when one goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anabranch.kernels.keyed import differs
+from anabranch.kernels.values import integers, one_array
+from anabranch.operators.tree.arrangement import Arrangement
+from anabranch.operators.tree.changes import Changes
+from anabranch.operators.tree.nodes import Aggregate
+from anabranch.operators.tree.replaced import Replaced
+from anabranch.operators.tree.steps.arguments import About
+from anabranch.operators.tree.steps.functions import Making, answer_of
+from anabranch.operators.tree.steps.states import Columns, Counted
+from anabranch.operators.tree.steps.touched import Touched, touched
+
+
+class AggregateStep:
+    """See the module."""
+
+    def __init__(self, node: Aggregate, schemas: Sequence[pa.Schema], only_come: Sequence[bool]) -> None:
+        (schema,) = schemas
+        self._node = node
+        self.only_comes = not node.calls and all(only_come)
+        making = Making(schema, node.keys, only_come=all(only_come))
+        making.state(Counted, About())  # how many rows there are: the first of all states
+        self._answers = [answer_of(call, making) for call in node.calls]
+        self._states = making.states
+        self._arguments = making.arguments
+        keys = [schema.field(name) for name in node.keys]
+        calls = [pa.field(call.name, said.type) for call, said in zip(node.calls, self._answers, strict=True)]
+        self.schema = pa.schema([*keys, *calls])
+        named = [pa.field(f"key {i}", key.type) for i, key in enumerate(keys)]
+        parts = [
+            pa.field(f"state {i}.{j}", type_)
+            for i, state in enumerate(self._states)
+            for j, type_ in enumerate(state.types)
+        ]
+        self._groups = Replaced(pa.schema([*named, *parts]), [key.name for key in named])
+
+    def take(self, inputs: Sequence[Changes], reached: int) -> Changes:
+        (changes,) = inputs
+        if not len(changes.weights) and (self._node.keys or self._groups.entries):
+            return Changes.none(self.schema)
+        columns = [changes.rows.column(name) for name in self._node.keys]
+        groups = touched(columns, len(changes.weights))
+        latest, of = self._groups.latest(groups.keys, groups.codes)
+        known = self._split([one_array(column) for column in latest.columns[len(self._node.keys) :]])
+        came = {about: argument.came(changes, groups) for about, argument in self._arguments.items()}
+        now = [
+            state.changed(columns, of, groups, came[state.argument.about])
+            for state, columns in zip(self._states, known, strict=True)
+        ]
+        there = integers(now[0][0]) != 0 if self._node.keys else np.ones(1, np.bool_)
+        rows = [*groups.keys, *(column for columns in now for column in columns)]
+        answered = self._change(groups, of, self._answer(known), self._answer(now), there)
+        self._groups.put(pa.Table.from_arrays(rows, schema=self._groups.schema), groups.codes, there)
+        return answered
+
+    def kept(self) -> Mapping[str, Arrangement]:
+        kept: dict[str, Arrangement] = {"groups": self._groups}
+        for number, argument in enumerate(self._arguments.values()):
+            kept |= {f"{name} {number}": held for name, held in argument.kept().items()}
+        return kept
+
+    def why(self) -> str:
+        looked = len(self.kept()) > 1
+        more = "; values are kept where another has to be found when one goes" if looked else "; no rows are kept"
+        return f"per touched group: counts, sums and the like are kept of each{more}"
+
+    def _split(self, columns: Columns) -> list[Columns]:
+        """The columns of each state."""
+        ends = np.cumsum([0, *(len(state.types) for state in self._states)]).tolist()
+        return [columns[begin:end] for begin, end in pairwise(ends)]
+
+    def _answer(self, kept: list[Columns]) -> Columns:
+        by_state = dict(zip(map(id, self._states), kept, strict=True))
+        return [said.finish([by_state[id(state)] for state in said.states]) for said in self._answers]
+
+    def _change(
+        self, groups: Touched, of: NDArray[np.int64], before: Columns, after: Columns, there: NDArray[np.bool_]
+    ) -> Changes:
+        """What goes and what comes, where these are not the same."""
+        at = pa.array(of)
+        gone = ~there[of]
+        for old, new in zip(before, after, strict=True):
+            gone |= differs(old, new.take(at))
+        comes = there.copy()
+        comes[of] &= gone
+        going, coming = pa.array(np.flatnonzero(gone)), pa.array(np.flatnonzero(comes))
+        last = [key.take(at) for key in groups.keys] + before
+        tables = [
+            pa.Table.from_arrays([column.take(places) for column in columns], schema=self.schema)
+            for columns, places in ((last, going), (groups.keys + after, coming))
+        ]
+        weights = np.concatenate([np.full(len(going), -1), np.ones(len(coming), np.int64)])
+        return Changes(pa.concat_tables(tables).combine_chunks(), weights)
