@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -14,6 +15,8 @@ import pyarrow as pa
 
 from anabranch.operators.columns import bind, project
 from anabranch.operators.tree import nodes as n
+from anabranch.operators.tree.changes import Changes, together
+from anabranch.operators.tree.flow import Flow
 
 Bag = Counter[tuple[Any, ...]]
 
@@ -56,10 +59,46 @@ def _typed(rows: pa.Table, calls: Sequence[n.Call], read: pa.Schema) -> pa.Table
     return rows
 
 
+def played(nodes: Sequence[n.Node], tables: Mapping[str, pa.Table], seed: int) -> Bag:
+    """What the steps answer when rows come in some batches, and some that came go again."""
+    draw = random.Random(seed)
+    flow = Flow(nodes, {**tables_of(tables), **{f"{name}.changes": table.schema for name, table in tables.items()}})
+    form = {node.stream: node.form for node in nodes if isinstance(node, n.Source)}
+    batches: list[dict[str, Changes]] = [{} for _ in range(4)]
+    for stream, form_of in form.items():
+        table = tables[stream.removesuffix(".changes")]
+        places = list(range(table.num_rows))
+        cuts = [0, *sorted(draw.randrange(table.num_rows + 1) for _ in range(3)), table.num_rows]
+        going = draw.sample(places, len(places) // 3) if form_of == "changes" else []
+        for number, batch in enumerate(batches):
+            come = [place for place in places if cuts[number] <= place < cuts[number + 1]]
+            extra = going if number == 1 else []
+            parts = [Changes.of(_some(table, come)), Changes.of(_some(table, extra))]
+            if number == 3:
+                parts.append(Changes.of(_some(table, going), -1))
+            batch[stream] = together(parts, table.schema)
+    answered: Bag = Counter()
+    for number, batch in enumerate(batches):
+        change = flow.take(batch, number)
+        for row, weight in zip(_each(change.rows), change.weights.tolist(), strict=True):
+            answered[row] += weight
+    first = flow.take({}, 9)
+    assert not len(first)
+    return Counter({row: count for row, count in answered.items() if count})
+
+
+def tables_of(tables: Mapping[str, pa.Table]) -> dict[str, pa.Schema]:
+    return {name: table.schema for name, table in tables.items()}
+
+
+def _each(rows: pa.Table) -> list[tuple[Any, ...]]:
+    columns = [[_plain(value) for value in column.to_pylist()] for column in rows.columns]
+    return list(zip(*columns, strict=True))
+
+
 def bag(rows: pa.Table) -> Bag:
     """Rows as they compare."""
-    columns = [[_plain(value) for value in column.to_pylist()] for column in rows.columns]
-    return Counter(zip(*columns, strict=True))
+    return Counter(_each(rows))
 
 
 def _plain(value: Any) -> Any:
@@ -130,9 +169,9 @@ def _call(call: n.Call) -> str:
         there = " AND ".join(f"{_q(name)} IS NOT NULL" for name in call.arguments)
         arguments = f"CASE WHEN {there} THEN ({arguments}) END"
     only = f" FILTER (WHERE {_q(call.filter)})" if call.filter else ""
-    if call.function in ("percentile", "percentile_disc"):
-        kind = "cont" if call.function == "percentile" else "disc"
-        return f"quantile_{kind}({arguments}, {dict(call.options)['share']}){only}"
+    if call.function.startswith("percentile"):
+        kind = "disc" if "disc" in call.function else "cont"
+        return f"quantile_{kind}({arguments}, {call.function.partition('(')[2].rstrip(')')}){only}"
     value = f"{call.function}({'DISTINCT ' if call.distinct else ''}{arguments}){only}"
     return f"CAST({value} AS DOUBLE)" if call.function in ("median", "avg") else value
 
@@ -180,3 +219,7 @@ def _order(order: n.Order) -> str:
 
 def _full(order: n.Order, read: pa.Schema) -> str:
     return _order((*order, *((name, False, True) for name in read.names)))
+
+
+def _some(table: pa.Table, places: Sequence[int]) -> pa.Table:
+    return table.take(pa.array(places, pa.int64()))

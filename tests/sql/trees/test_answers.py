@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from tests.sql.trees.evaluated import answer, bag, connect
+from tests.sql.trees.evaluated import answer, bag, connect, played
 from tests.sql.trees.sources import BIDS, TABLES, plan
 
 QUERIES = [
@@ -52,11 +52,15 @@ def rows(schema: pa.Schema, key: tuple[str, ...], draw: random.Random, most: int
     return pa.Table.from_pylist(found, schema=schema)
 
 
+def some_tables(seed: int) -> dict[str, pa.Table]:
+    draw = random.Random(seed)
+    tables = {name: rows(table.schema, table.key, draw, 12) for name, table in TABLES.items()}
+    return tables | {"bids": rows(BIDS.arrow, (), draw, 20)}
+
+
 @pytest.fixture(scope="module", params=[1, 2, 3])
 def connection(request: pytest.FixtureRequest) -> Iterator[duckdb.DuckDBPyConnection]:
-    draw = random.Random(request.param)
-    tables = {name: rows(table.schema, table.key, draw, 12) for name, table in TABLES.items()}
-    made = connect(tables | {"bids": rows(BIDS.arrow, (), draw, 20)})
+    made = connect(some_tables(request.param))
     yield made
     made.close()
 
@@ -69,6 +73,16 @@ def test_a_planned_tree_answers_as_the_query(query: str, connection: duckdb.Duck
     assert found.schema.names == list(planned.columns), planned.explain()
     assert found.schema.types == planned.types.types, planned.explain()
     assert bag(found) == bag(wanted), planned.explain()
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("seed", [11, 12])
+def test_steps_answer_as_the_query(query: str, seed: int) -> None:
+    tables = some_tables(seed)
+    planned, made = plan(query), connect(tables)
+    wanted = made.sql(query.removesuffix("ACCEPT UNBOUNDED")).to_arrow_table()
+    made.close()
+    assert played(planned.nodes, tables, seed) == bag(wanted), planned.explain()
 
 
 @pytest.mark.parametrize("query", QUERIES)
