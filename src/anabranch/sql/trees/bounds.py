@@ -24,6 +24,7 @@ ONE_STATE = ("count", "sum", "avg", "min", "max", "bool_and", "bool_or", "stddev
 _FEW = {"hour", "minute", "second", "month", "quarter", "dayofweek", "weekday", "day", "dayofmonth", "dayofyear",
         "weekofyear", "sign", "signum", "isnull", "isnotnull", "isnan"}  # fmt: skip
 """Functions that have few different values."""
+_ROWS = "the rows of "
 _ENDINGS = "EXPIRE AFTER INTERVAL 1 DAY, if rows count for so long, or ACCEPT UNBOUNDED"
 
 
@@ -65,8 +66,8 @@ def _bound(node: Draft, below: Sequence[Growth], grows: str | None) -> str | Non
     if isinstance(node, Source | Part | DraftRows | Union):
         return ""
     if isinstance(node, Expire):
-        return f"the rows of {format_us(node.after)}"
-    why = " and ".join(dict.fromkeys(growth.why for growth in below if growth.why))
+        return f"rows for {format_us(node.after)}"
+    why = _together(below)
     if grows is None:
         return why or "what it reads"
     if isinstance(node, Aggregate):
@@ -82,15 +83,15 @@ def _bound(node: Draft, below: Sequence[Growth], grows: str | None) -> str | Non
 
 def _growth(node: Draft, below: Sequence[Growth], grows: str | None, schema: pa.Schema) -> Growth:
     few = frozenset(f.name for f in schema if pa.types.is_boolean(f.type) or pa.types.is_int8(f.type))
-    why = " and ".join(dict.fromkeys(growth.why for growth in below if growth.why))
+    why = _together(below)
     if isinstance(node, Source):
         if node.form == "changes":
-            return Growth(None, f"the rows of {node.stream.removesuffix('.changes')}", few)
+            return Growth(None, f"{_ROWS}{node.stream.removesuffix('.changes')}", few)
         return Growth(node.stream, "", few)
     if isinstance(node, Part):
         return Growth(None, "the answers of windows" if "size" in node.operator else "the answers of a part", few)
     if isinstance(node, Expire):
-        return Growth(None, f"the rows of {format_us(node.after)}", few)
+        return Growth(None, f"rows for {format_us(node.after)}", few)
     kept = frozenset(name for growth in below for name in growth.few if name in schema.names)
     if isinstance(node, DraftRows):
         few |= {name for name, value in node.columns if _is_few(value, below[0].few)}
@@ -102,6 +103,18 @@ def _growth(node: Draft, below: Sequence[Growth], grows: str | None, schema: pa.
     if isinstance(node, Union):
         kept = frozenset()
     return Growth(grows, why, few | kept)
+
+
+def _together(growths: Sequence[Growth]) -> str:
+    """What bounds what several nodes give, each thing said once."""
+    parts = list(dict.fromkeys(part for growth in growths for part in growth.why.split(" and ") if part))
+    names = list(dict.fromkeys(name for part in parts if part.startswith(_ROWS) for name in _names(part)))
+    rows = [f"{_ROWS}{', '.join(names)}"] if names else []
+    return " and ".join([*rows, *(part for part in parts if not part.startswith(_ROWS))])
+
+
+def _names(part: str) -> list[str]:
+    return part.removeprefix(_ROWS).split(", ")
 
 
 def _is_few(value: exp.Expr, few: frozenset[str]) -> bool:
