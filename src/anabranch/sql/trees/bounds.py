@@ -12,6 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from anabranch.errors import SqlError
+from anabranch.operators import operator_from_json
 from anabranch.operators.tree.nodes import Aggregate, Expire, Part, Ranked, SetOperation, Source, Top, Union
 from anabranch.sql.checking.safety import called
 from anabranch.sql.reading.intervals import format_us
@@ -89,7 +90,7 @@ def _growth(node: Draft, below: Sequence[Growth], grows: str | None, schema: pa.
             return Growth(None, f"{_ROWS}{node.stream.removesuffix('.changes')}", few)
         return Growth(node.stream, "", few)
     if isinstance(node, Part):
-        return Growth(None, "the answers of windows" if "size" in node.operator else "the answers of a part", few)
+        return Growth(operator_from_json(node.operator).inputs[0], "", few)
     if isinstance(node, Expire):
         return Growth(None, f"rows for {format_us(node.after)}", few)
     kept = frozenset(name for growth in below for name in growth.few if name in schema.names)
