@@ -67,7 +67,7 @@ def _bound(node: Draft, below: Sequence[Growth], grows: str | None) -> str | Non
     if isinstance(node, Source | Part | DraftRows | Union):
         return ""
     if isinstance(node, Expire):
-        return f"rows for {format_us(node.after)}"
+        return f"rows for {format_us(_whole(node.after))}"
     why = _together(below)
     if grows is None:
         return why or "what it reads"
@@ -92,7 +92,7 @@ def _growth(node: Draft, below: Sequence[Growth], grows: str | None, schema: pa.
     if isinstance(node, Part):
         return Growth(operator_from_json(node.operator).inputs[0], "", few)
     if isinstance(node, Expire):
-        return Growth(None, f"rows for {format_us(node.after)}", few)
+        return Growth(None, f"rows for {format_us(_whole(node.after))}", few)
     kept = frozenset(name for growth in below for name in growth.few if name in schema.names)
     if isinstance(node, DraftRows):
         few |= {name for name, value in node.columns if _is_few(value, below[0].few)}
@@ -116,6 +116,11 @@ def _together(growths: Sequence[Growth]) -> str:
 
 def _names(part: str) -> list[str]:
     return part.removeprefix(_ROWS).split(", ")
+
+
+def _whole(after: int) -> int:
+    """What counts until just before the next window begins is told as the length of that."""
+    return after + 1 if (after + 1) % 1000 == 0 else after
 
 
 def _is_few(value: exp.Expr, few: frozenset[str]) -> bool:
