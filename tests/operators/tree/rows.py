@@ -25,7 +25,7 @@ EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 VALUES: dict[pa.DataType, list[Any]] = {
     pa.int32(): [None, -3, 0, 1, 2, 7],
-    pa.int64(): [None, -(2**40), 0, 1, 5, 2**62],
+    pa.int64(): [None, -(2**63), -(2**40), 0, 1, 2**63 - 1],
     pa.float64(): [None, math.nan, -0.0, 0.0, 0.1, 1e16, -1e-9, math.inf, -math.inf, 3.5],
     pa.string(): [None, "", "a", "ab", "ä"],
     pa.bool_(): [None, True, False],
