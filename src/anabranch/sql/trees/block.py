@@ -80,8 +80,10 @@ class _Block:
     def _check_clauses(self) -> None:
         tree = self.tree
         for name, (said, hint, keyword) in _CLAUSES.items():
-            if tree.args.get(name):
-                raise self.context.refuse(said, tree, hint, keyword)
+            clause = tree.args.get(name)
+            if clause:
+                node = clause[0] if isinstance(clause, list) else clause
+                raise self.context.refuse(said, node, hint, keyword)
         for name, value in tree.args.items():
             if value and name not in _HANDLED:
                 said = KEYWORDS.get(name, name.strip("_").upper())

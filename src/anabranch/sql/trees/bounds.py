@@ -135,15 +135,15 @@ def _is_few(value: exp.Expr, few: frozenset[str]) -> bool:
 
 def _unbounded(select: Select, node: Draft, stream: str, place: Place) -> SqlError:
     what = {
-        Aggregate: "keeps every group that ever was"
-        if isinstance(node, Aggregate) and node.calls
-        else "keeps every row",
+        Aggregate: "keeps every group that ever was" if getattr(node, "calls", ()) else "keeps every row",
         DraftJoin: "keeps every row of both sides",
         Ranked: "keeps every row",
         SetOperation: "keeps every row",
         Top: "keeps every row",
     }[type(node)]
     windowed = 'a subquery that reads "' + stream + '" with WINDOW = INTERVAL … after FROM'
+    if isinstance(node, Aggregate) and place.said == "GROUP BY":
+        what = "keeps every group that ever was"
     if isinstance(node, Aggregate) and not node.keys:
         held = next(call for call in node.calls if call.function not in ONE_STATE or call.distinct)
         what = f"keeps every value for {held.function}({'DISTINCT ' if held.distinct else ''}…)"

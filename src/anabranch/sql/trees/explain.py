@@ -30,7 +30,7 @@ def explain_tree(nodes: Sequence[Node], bounds: Mapping[int, str] | None = None)
         again = number in shown
         bound = (bounds or {}).get(number)
         said = f"{nodes[number].kind} as above" if again else described(nodes[number])
-        lines.append("  " * depth + f"{number} {said}" + (f"  -- keeps {bound}" if bound and not again else ""))
+        lines.append("  " * depth + f"{number} {said}" + (f"  -- bounded by {bound}" if bound and not again else ""))
         if not again:
             shown.add(number)
             for read in nodes[number].reads:

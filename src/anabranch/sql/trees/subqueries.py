@@ -70,7 +70,7 @@ def attached_where(
     """EXISTS or IN, or its opposite, as a join of rows for which it is true; with IN of a total, as a comparison."""
     if isinstance(test, exp.Exists):
         inner = _answered(resolver, test, "exists")
-        place = Place("NOT EXISTS" if negated else "EXISTS", test)
+        place = Place("NOT EXISTS" if negated else "EXISTS", test, "EXISTS")
         return None, Attachment("anti" if negated else "semi", inner.node, inner.equal(), place, inner.mixed)
     values = _values_of(test)
     inner = _answered(resolver, test, "in")
