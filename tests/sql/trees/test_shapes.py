@@ -37,9 +37,9 @@ def test_nodes_are_plain_data() -> None:
     planned = plan("SELECT t.c, count(u.d) AS n FROM t JOIN u ON t.a = u.a WHERE t.b > 1 GROUP BY t.c")
     assert planned.nodes == (
         Source("t.changes", (("a", "a"), ("b", "b"), ("c", "c")), "changes"),
-        Source("u.changes", (("a_2", "a"), ("d", "d")), "changes"),
         Rows(0, (("a", "a"), ("c", "c")), "b > 1"),
-        Join(2, 1, "inner", (("a", "a_2"),)),
+        Source("u.changes", (("a_2", "a"), ("d", "d")), "changes"),
+        Join(1, 2, "inner", (("a", "a_2"),)),
         Rows(3, (("c", "c"), ("d", "d"))),
         Aggregate(4, ("c",), (Call("count", "count", ("d",)),)),
         Rows(5, (("c", "c"), ("n", "count"))),
