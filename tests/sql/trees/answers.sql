@@ -226,3 +226,21 @@ SELECT count(*) AS n, max(price) AS top FROM bids;
 SELECT price > 20 AS big, count(*) AS n FROM bids GROUP BY price > 20;
 SELECT auction, price FROM bids ORDER BY price DESC, auction, bidder, ts LIMIT 3;
 SELECT channel, bidder, price FROM bids QUALIFY row_number() OVER (PARTITION BY channel ORDER BY price DESC, bidder, auction, ts) <= 2 ACCEPT UNBOUNDED
+;
+-- conditions moved down
+SELECT x.c FROM (SELECT t.a, t.c, u.d FROM t JOIN u ON t.a = u.a) x WHERE x.d > 0.5 AND x.c = 'x' AND x.a + x.d > 2;
+SELECT x.c, x.d FROM (SELECT t.a, t.c, u.d FROM t LEFT JOIN u ON t.a = u.a) x WHERE x.c = 'x' AND x.d IS NULL;
+SELECT c, n FROM (SELECT c, b, count(*) AS n FROM t GROUP BY c, b) WHERE b > 1 AND n > 0;
+SELECT s FROM (SELECT a AS s FROM t UNION ALL SELECT x FROM v UNION ALL SELECT e FROM u) WHERE s > 1;
+SELECT s FROM (SELECT a AS s FROM t EXCEPT SELECT x FROM v) WHERE s > 1;
+SELECT s FROM (SELECT a AS s FROM t INTERSECT ALL SELECT x FROM v) WHERE s > 1;
+SELECT a FROM (SELECT a, c, rank() OVER (PARTITION BY c ORDER BY b) AS r FROM t) WHERE c = 'x' AND r < 3;
+SELECT a FROM (SELECT a, c, row_number() OVER (PARTITION BY c ORDER BY a) AS r FROM t) WHERE c = 'x' AND r < 3 AND a > 1;
+SELECT s, one FROM (SELECT a AS s, 1 AS one FROM t) WHERE one = 1 AND s > 2;
+SELECT s FROM (SELECT 1 AS k, sum(a) AS s FROM t GROUP BY b) WHERE k = 2;
+SELECT n FROM (SELECT count(*) AS n FROM t WHERE a > 1000) WHERE n > 0;
+SELECT a FROM (SELECT a, b FROM t ORDER BY b, a LIMIT 4) WHERE b > 1;
+SELECT a FROM (SELECT DISTINCT a, b FROM t) WHERE b > 1;
+SELECT x.a FROM (SELECT a FROM t WHERE b IN (SELECT e FROM u)) x WHERE x.a > 1;
+SELECT x.a, n FROM (SELECT a, (SELECT count(*) FROM u WHERE u.a = t.a) AS n FROM t) x WHERE n = 0 AND a > 1;
+WITH s AS (SELECT a, b FROM t) SELECT x.a FROM s x, s y WHERE x.b > 1 AND y.b < 3 AND x.a = y.a

@@ -33,7 +33,7 @@ def explain_tree(
     def show(number: int, depth: int) -> None:
         again = number in shown
         said = f"{nodes[number].kind} as above" if again else described(nodes[number])
-        bound = f"  -- keeps {bounds[number]}" if bounds and number in bounds and not again else ""
+        bound = f"  -- bounded by {bounds[number]}" if bounds and number in bounds and not again else ""
         lines.append("  " * depth + f"{number} {said}{bound}")
         if again:
             return

@@ -80,8 +80,10 @@ class _Block:
     def _check_clauses(self) -> None:
         tree = self.tree
         for name, (said, hint, keyword) in _CLAUSES.items():
-            if tree.args.get(name):
-                raise self.context.refuse(said, tree, hint, keyword)
+            clause = tree.args.get(name)
+            if clause:
+                node = clause[0] if isinstance(clause, list) else clause
+                raise self.context.refuse(said, node, hint, keyword)
         for name, value in tree.args.items():
             if value and name not in _HANDLED:
                 said = KEYWORDS.get(name, name.strip("_").upper())
@@ -163,7 +165,7 @@ class _Block:
             return self._answer(node, ())
         windows = Windows(self.context, named_windows(tree))
         resolver = _RowResolver(self.context, scope, self.ctes, "the select list", windows=windows)
-        return self._finished(node, scope, use, resolver, windows, _Stage([], []))
+        return self._finished(node, scope, use, resolver, windows, None)
 
     def _check_list(self, scope: Scope) -> None:
         """The names of a select list that nothing else is asked of."""
@@ -195,9 +197,7 @@ class _Block:
         total = tree.args.get("group") is None
         if total and self.pairs and use != "query":
             return self._total(node, resolver, groups, use)
-        stage = _Stage([], [])
-        stage.groups = groups
-        return self._finished(node, scope, use, resolver, windows, stage)
+        return self._finished(node, scope, use, resolver, windows, groups)
 
     def _total(self, node: int, resolver: GroupedResolver, groups: Groups, use: Use) -> Answered:
         """An aggregate of all rows that are equal to the row around in something: a group for each such value.
@@ -240,7 +240,7 @@ class _Block:
         use: Use,
         resolver: _RowResolver | GroupedResolver,
         windows: Windows,
-        stage: _Stage,
+        groups: Groups | None,
     ) -> Answered:
         context, tree = self.context, self.tree
         having = tree.args.get("having")
@@ -258,9 +258,9 @@ class _Block:
             context.notes.append("SORT BY is left out: an answer that changes has no order")
         if (windows.calls or tree.args.get("distinct") or ordering) and self.mixed and use != "exists":
             self._refuse_mixed_order()
-        if stage.groups is not None:
+        if groups is not None:
             self._refuse_mixed()
-            node = stage.groups.applied(node, self._keys)
+            node = groups.applied(node, self._keys)
             self._check_grouped(node, [*conditions, *qualified], resolver)
             node = applied(context, node, conditions)
         elif conditions:
@@ -424,15 +424,6 @@ class _Block:
 
     def _answer(self, node: int, columns: tuple[str, ...]) -> Answered:
         return Answered(node, columns, tuple(self.pairs), tuple(self.mixed))
-
-
-@dataclass
-class _Stage:
-    """What comes between the rows of FROM and the select list."""
-
-    before: list[Condition]
-    after: list[Condition]
-    groups: Groups | None = None
 
 
 @dataclass

@@ -27,9 +27,10 @@ from anabranch.sql.tree import Select
 from anabranch.sql.trees.bounds import bounds_of
 from anabranch.sql.trees.context import Context, Tables
 from anabranch.sql.trees.draft import Draft, DraftJoin, DraftRows, Place
+from anabranch.sql.trees.graph import Graph
 from anabranch.sql.trees.query import plan_query
 from anabranch.sql.trees.scope import Relation
-from anabranch.sql.trees.simplify import Graph, simplified
+from anabranch.sql.trees.simplify import simplified
 from anabranch.sql.trees.unique import uniques
 
 

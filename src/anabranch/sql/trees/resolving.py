@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from sqlglot import exp
 
@@ -23,8 +22,6 @@ RANKING = frozenset(
     {"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead", "nth_value"}
 )
 """Functions that only a window has."""
-
-Test = Literal["exists", "in"]
 
 
 @dataclass

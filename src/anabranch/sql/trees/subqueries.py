@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from anabranch.operators.tree.nodes import Aggregate, Call
 from anabranch.sql.standing.columns import column, in_parentheses
-from anabranch.sql.trees.draft import DraftRows, Place, as_they_are, names_of
+from anabranch.sql.trees.draft import DraftRows, Place, as_they_are
 from anabranch.sql.trees.joining import Attachment
 from anabranch.sql.trees.unique import uniques
 
@@ -70,7 +70,7 @@ def attached_where(
     """EXISTS or IN, or its opposite, as a join of rows for which it is true; with IN of a total, as a comparison."""
     if isinstance(test, exp.Exists):
         inner = _answered(resolver, test, "exists")
-        place = Place("NOT EXISTS" if negated else "EXISTS", test)
+        place = Place("NOT EXISTS" if negated else "EXISTS", test, "EXISTS")
         return None, Attachment("anti" if negated else "semi", inner.node, inner.equal(), place, inner.mixed)
     values = _values_of(test)
     inner = _answered(resolver, test, "in")
@@ -238,7 +238,3 @@ def _check_count(resolver: Resolver, test: exp.Expr, values: Sequence[exp.Expr],
 
 def _or_zero(name: str) -> exp.Expr:
     return exp.Anonymous(this="coalesce", expressions=[column(name), exp.Literal.number(0)])
-
-
-def is_about(names: frozenset[str], *values: exp.Expr) -> bool:
-    return bool(names & names_of(*values))
