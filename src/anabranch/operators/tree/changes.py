@@ -34,7 +34,7 @@ class Changes:
         return Changes(rows.combine_chunks(), np.full(rows.num_rows, weight, np.int64))
 
     def __len__(self) -> int:
-        return self.rows.num_rows
+        return int(self.rows.num_rows)
 
     @property
     def nbytes(self) -> int:
