@@ -93,10 +93,15 @@ class Source:
 
 
 def cut(changes: Changes, draw: random.Random) -> list[Changes]:
-    """The same changes in pieces, some of which are empty."""
+    """The same changes in pieces, some of which are empty, and some of which lie in several chunks."""
     places = sorted(draw.randrange(len(changes) + 1) for _ in range(draw.randrange(5)))
     ends = [0, *places, len(changes)]
-    return [Changes(changes.rows.slice(a, b - a), changes.weights[a:b]) for a, b in pairwise(ends)]
+    pieces = [Changes(changes.rows.slice(a, b - a), changes.weights[a:b]) for a, b in pairwise(ends)]
+    middles = [draw.randrange(len(piece) + 1) for piece in pieces]
+    return [
+        piece.with_rows(pa.concat_tables([piece.rows.slice(0, middle), piece.rows.slice(middle)])) if middle else piece
+        for piece, middle in zip(pieces, middles, strict=True)
+    ]
 
 
 def all_of(parts: Sequence[Changes], schema: pa.Schema) -> Changes:

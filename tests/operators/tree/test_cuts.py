@@ -49,7 +49,7 @@ NODES: list[Node] = [
 @pytest.mark.parametrize("node", NODES, ids=lambda node: f"{node.kind} {getattr(node, 'join', '')}")
 def test_one_call_or_many(node: Node) -> None:
     schemas = [LEFT.remove(2) if isinstance(node, SetOperation) else LEFT, RIGHT][: len(node.reads)]
-    for seed in range(2):
+    for seed in range(1):
         draw = random.Random(f"{SEED} {seed}")
         some = [Source(schema, draw).some(60) for schema in schemas]
         at_once = _played(node, schemas, [some])
