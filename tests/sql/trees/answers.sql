@@ -282,3 +282,15 @@ SELECT n, count(*) AS times FROM (SELECT a, count(*) AS n FROM (SELECT a FROM t 
 SELECT a FROM (SELECT a FROM t UNION SELECT e FROM u) x WHERE NOT EXISTS (SELECT 1 FROM v WHERE v.x = x.a);
 SELECT l.a, r.n FROM (SELECT a, c FROM t WHERE b > 1) l JOIN (SELECT k, count(*) AS n FROM v GROUP BY k) r ON l.c = r.k AND r.n > 0;
 SELECT t.a, count(*) AS n FROM t, u, v WHERE t.a = u.a AND u.e = v.x GROUP BY t.a HAVING count(*) > 0 ORDER BY n DESC, t.a LIMIT 2
+;
+-- subqueries that compare otherwise than by =
+SELECT a, (SELECT count(*) FROM u WHERE u.e > t.b) AS n FROM t;
+SELECT a, (SELECT max(d) FROM u WHERE u.e > t.b AND u.a = t.a) AS m FROM t;
+SELECT a, (SELECT sum(e) FROM u WHERE u.e BETWEEN t.b AND t.a) AS s FROM t;
+SELECT a FROM t WHERE b > (SELECT avg(o.b) FROM t o WHERE o.a <> t.a);
+SELECT a FROM t WHERE b = 1 OR EXISTS (SELECT 1 FROM u WHERE u.e > t.b);
+SELECT a FROM t WHERE b = 1 OR NOT EXISTS (SELECT 1 FROM u WHERE u.e > t.b AND u.a = t.a);
+SELECT a, b IN (SELECT e FROM u WHERE u.a < t.a) AS there FROM t;
+SELECT a, (SELECT x.b FROM t x WHERE x.a < t.a ORDER BY x.a DESC LIMIT 1) AS before FROM t;
+SELECT x.a, (SELECT count(*) FROM v WHERE v.x < x.b + 1) AS n FROM t x JOIN u ON u.a = x.a;
+SELECT b, (SELECT count(*) FROM u WHERE u.e < t.b) AS n FROM t GROUP BY b

@@ -48,11 +48,13 @@ def plan_block(context: Context, tree: exp.Select, ctes: Ctes) -> Relation:
     return Relation(answered.node, block.outputs)
 
 
-def plan_subquery(context: Context, tree: exp.Expr, outer: Scope, ctes: Ctes, use: str) -> Answered:
-    """A subquery; one SELECT may be about columns of the query around it."""
+def plan_subquery(
+    context: Context, tree: exp.Expr, outer: Scope, ctes: Ctes, use: str, *, equal: bool = False
+) -> Answered:
+    """A subquery; one SELECT may be about columns of the query around it, with `equal` by equalities alone."""
     if isinstance(tree, exp.Select) and not is_part(context.select, tree):
         uses: dict[str, Use] = {"exists": "exists", "in": "in", "value": "value"}
-        return _Block(context, tree, outer, ctes).answered(uses[use])
+        return _Block(context, tree, outer, ctes, equal).answered(uses[use])
     relation = context.query(context, tree, ctes)
     return Answered(relation.node, tuple(field.column for field in relation.fields))
 
@@ -63,6 +65,7 @@ class _Block:
     tree: exp.Select
     outer: Scope | None
     ctes: Ctes
+    equal: bool = False
     outputs: tuple[Field, ...] = ()
     correlation: Correlation = field(init=False)
 
@@ -77,9 +80,14 @@ class _Block:
         read = read_from(self.context, tree, self.outer, self.ctes, self._read_on)
         scope = Scope(self.context.select, read.fields, self.outer)
         conditions = self._where(scope)
-        local = [c for c in conditions if not self._is_about_outer(c, columns_of(self.context, read.item))]
-        node = build(self.context, read.item, local)
-        node = self.correlation.taken(node, [c for c in conditions if c not in local])
+        own = columns_of(self.context, read.item)
+        local = [c for c in conditions if not self._is_about_outer(c, own)]
+        others = [c for c in conditions if c not in local]
+        item = read.item
+        if self.equal and any(not self.correlation.is_equality(c, own) for c in others):
+            item, known, others = self.correlation.with_values(item, own, others, Place("a subquery", tree))
+            local += known
+        node = self.correlation.taken(build(self.context, item, local), others)
         return self._list(node, scope, use)
 
     def _check_clauses(self) -> None:

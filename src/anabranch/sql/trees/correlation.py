@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from anabranch.operators.tree.nodes import Aggregate, Expire
+from anabranch.sql.standing.columns import column
 from anabranch.sql.trees.context import Context
-from anabranch.sql.trees.draft import Place, names_of
-from anabranch.sql.trees.joining import Condition, sides_of
-from anabranch.sql.trees.scope import Scope
+from anabranch.sql.trees.draft import Place, names_of, picked
+from anabranch.sql.trees.joining import Condition, Item, Joined, sides_of
+from anabranch.sql.trees.scope import Relation, Scope
+
+_STRICT = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.Like, exp.Paren, exp.Column, exp.Literal,
+           exp.Identifier, exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Interval, exp.Var)  # fmt: skip
+"""What is NULL where any part of it is."""
 
 
 @dataclass
@@ -40,6 +46,40 @@ class Correlation:
             self.pairs.append((name, sides[1]))
         return node
 
+    def is_equality(self, condition: Condition, own: frozenset[str]) -> bool:
+        value = condition.value
+        return value is not None and sides_of(value, own, names_of(value) - own) is not None
+
+    def with_values(
+        self, item: Item, own: frozenset[str], conditions: Sequence[Condition], place: Place
+    ) -> tuple[Item, list[Condition], list[Condition]]:
+        """The subquery joined with all values that the query around may compare with, where these are of one source.
+
+        So it is computed for each of them, and equal to the query around in these. NULL is no value of them, as
+        nothing that is looked at here is true of it.
+        """
+        asked = [c for c in conditions if not self.is_equality(c, own) and not c.attached and c.value is not None]
+        needed = names_of(*(c.value for c in asked if c.value is not None)) - own
+        base = self._first_with(needed)
+        if base is None or not all(_is_never_true_of_null(c.value) for c in asked if c.value is not None):
+            return item, [], list(conditions)
+        drafts, names = self.context.drafts, sorted(needed)
+        shape = picked(self.context.schema(base), names)
+        node = drafts.add(Aggregate(self.context.only(base, names, place), tuple(names)), shape, place)
+        renamed = {name: drafts.fresh(name) for name in names}
+        node = self.context.named(node, [(new, column(old)) for old, new in renamed.items()], place)
+        self.pairs += [(new, column(old)) for old, new in renamed.items()]
+        known = [replace(c, value=_over(c.value, renamed)) for c in asked if c.value is not None]
+        joined = Joined(item, Relation(node, ()), "inner", (), place)
+        return joined, known, [c for c in conditions if c not in asked]
+
+    def _first_with(self, names: frozenset[str]) -> int | None:
+        """The first node that has the columns, without rows that have expired."""
+        drafts = self.context.drafts
+        first = next((n for n, schema in enumerate(drafts.schemas) if names <= set(schema.names)), None)
+        expired = (n for n, node in enumerate(drafts.nodes) if isinstance(node, Expire) and node.input == first)
+        return next(expired, first)
+
     def _checked(self, condition: Condition, own: frozenset[str]) -> exp.Expr:
         """What must be true, if it is about the query right around and has no subquery of its own."""
         around = frozenset(named.column for named in self.outer.fields) if self.outer is not None else frozenset()
@@ -56,3 +96,14 @@ class Correlation:
         """For what is computed for each value that is compared, where there are others than equalities."""
         if self.mixed:
             raise self.context.refuse(why, self.mixed[0], hint)
+
+
+def _is_never_true_of_null(value: exp.Expr) -> bool:
+    return all(isinstance(node, _STRICT) for node in value.walk())
+
+
+def _over(value: exp.Expr, renamed: Mapping[str, str]) -> exp.Expr:
+    """An expression over columns with other names."""
+    return value.copy().transform(
+        lambda node: column(renamed[node.name]) if isinstance(node, exp.Column) and node.name in renamed else node
+    )
