@@ -244,3 +244,53 @@ SELECT a FROM (SELECT DISTINCT a, b FROM t) WHERE b > 1;
 SELECT x.a FROM (SELECT a FROM t WHERE b IN (SELECT e FROM u)) x WHERE x.a > 1;
 SELECT x.a, n FROM (SELECT a, (SELECT count(*) FROM u WHERE u.a = t.a) AS n FROM t) x WHERE n = 0 AND a > 1;
 WITH s AS (SELECT a, b FROM t) SELECT x.a FROM s x, s y WHERE x.b > 1 AND y.b < 3 AND x.a = y.a
+;
+-- put together
+SELECT b, (SELECT max(v.x) FROM v WHERE v.x = t.b) AS m FROM t GROUP BY b;
+SELECT b, count(*) AS n, (SELECT count(*) FROM v WHERE v.x = t.b) AS m FROM t GROUP BY b HAVING count(*) > 0;
+SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a + 1);
+SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a + 1 = t.a * 2 AND u.d + t.b > 1);
+SELECT a FROM t JOIN u USING (a) WHERE EXISTS (SELECT 1 FROM v WHERE v.x = t.a);
+SELECT a FROM t ORDER BY (SELECT count(*) FROM u WHERE u.a = t.a) DESC, a LIMIT 3;
+SELECT a, rank() OVER (ORDER BY (SELECT count(*) FROM u WHERE u.a = t.a)) AS r FROM t;
+SELECT a FROM t QUALIFY row_number() OVER (PARTITION BY c ORDER BY a) IN (SELECT x FROM v);
+SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a) OR EXISTS (SELECT 1 FROM v WHERE v.k = t.c);
+SELECT a FROM t WHERE NOT (b > 1 AND EXISTS (SELECT 1 FROM u WHERE u.a = t.a));
+SELECT a FROM t WHERE NOT (b IN (SELECT x FROM v) OR b IS NULL);
+SELECT a, CASE WHEN b IN (SELECT x FROM v) THEN 1 WHEN b IN (SELECT e FROM u) THEN 2 ELSE 3 END AS k FROM t;
+SELECT x.a, s.n FROM t x LEFT JOIN (SELECT c, count(*) AS n FROM t GROUP BY c) s ON s.c = x.c WHERE s.n > 1 OR s.n IS NULL;
+SELECT a, b FROM t WHERE (SELECT count(*) FROM u WHERE u.a = t.a) > (SELECT count(*) FROM v WHERE v.k = t.c);
+WITH s AS (SELECT a, count(*) AS n FROM u GROUP BY a) SELECT t.a FROM t WHERE EXISTS (SELECT 1 FROM s WHERE s.a = t.a AND s.n > 1);
+WITH s AS (SELECT a, count(*) AS n FROM u GROUP BY a) SELECT t.a, (SELECT n FROM s WHERE s.a = t.a) AS n, (SELECT sum(n) FROM s) AS m FROM t;
+SELECT a, b, c, d, e, k, x FROM t FULL JOIN u USING (a) FULL JOIN v ON v.x = u.e;
+SELECT a, x FROM (SELECT a FROM t FULL JOIN u USING (a)) JOIN v ON v.x = a;
+SELECT t.c, count(DISTINCT u.e) AS n, sum(u.d) FILTER (WHERE u.e > 1) AS s, max(t.b) AS m FROM t LEFT JOIN u ON u.a = t.a GROUP BY t.c;
+SELECT c, n, sum(n) OVER (ORDER BY c) AS running FROM (SELECT c, count(*) AS n FROM t GROUP BY c);
+SELECT a FROM t WHERE a IN (SELECT a FROM u WHERE e IN (SELECT x FROM v WHERE k IN (SELECT c FROM t WHERE b > 1)));
+SELECT a FROM t WHERE b = (SELECT min(e) FROM u WHERE u.a = t.a) OR b = (SELECT max(e) FROM u);
+SELECT a FROM t WHERE b NOT IN (SELECT x FROM v WHERE x IS NOT NULL) AND EXISTS (SELECT 1 FROM u WHERE u.a = t.a) AND b < (SELECT max(e) FROM u);
+SELECT x.a, y.a AS other FROM t x JOIN t y ON x.b = y.b AND EXISTS (SELECT 1 FROM u WHERE u.a = x.a AND u.e = y.b);
+SELECT a FROM t x WHERE EXISTS (SELECT 1 FROM t y WHERE y.a <> x.a AND y.b = x.b AND y.c = x.c);
+SELECT a FROM t x WHERE NOT EXISTS (SELECT 1 FROM t y WHERE y.b > x.b);
+SELECT c, max(a) AS last FROM t GROUP BY c HAVING max(a) IN (SELECT a FROM u);
+SELECT d.name, (SELECT count(*) FROM emp e WHERE e.dept = d.id AND e.salary > 2) AS n, (SELECT avg(e.salary) FROM emp e WHERE e.dept = d.id) AS m FROM dept d;
+SELECT d.id FROM dept d WHERE (SELECT count(*) FROM emp e WHERE e.dept = d.id) >= (SELECT avg(n) FROM (SELECT count(*) AS n FROM emp GROUP BY dept));
+SELECT id FROM emp e WHERE salary >= (SELECT max(salary) FROM emp x WHERE x.dept = e.dept) QUALIFY row_number() OVER (PARTITION BY dept ORDER BY id) = 1;
+SELECT dept, salary, count(*) AS n FROM emp GROUP BY GROUPING SETS ((dept, salary), (dept), ()) HAVING count(*) > 1;
+SELECT b, c, sum(a) AS s, rank() OVER (PARTITION BY grouping(c) ORDER BY sum(a), b, c) AS r FROM t GROUP BY ROLLUP (b, c);
+SELECT n, count(*) AS times FROM (SELECT a, count(*) AS n FROM (SELECT a FROM t UNION ALL SELECT a FROM u) GROUP BY a) GROUP BY n;
+SELECT a FROM (SELECT a FROM t UNION SELECT e FROM u) x WHERE NOT EXISTS (SELECT 1 FROM v WHERE v.x = x.a);
+SELECT l.a, r.n FROM (SELECT a, c FROM t WHERE b > 1) l JOIN (SELECT k, count(*) AS n FROM v GROUP BY k) r ON l.c = r.k AND r.n > 0;
+SELECT t.a, count(*) AS n FROM t, u, v WHERE t.a = u.a AND u.e = v.x GROUP BY t.a HAVING count(*) > 0 ORDER BY n DESC, t.a LIMIT 2
+;
+-- subqueries that compare otherwise than by =
+SELECT a, (SELECT count(*) FROM u WHERE u.e > t.b) AS n FROM t;
+SELECT a, (SELECT max(d) FROM u WHERE u.e > t.b AND u.a = t.a) AS m FROM t;
+SELECT a, (SELECT sum(e) FROM u WHERE u.e BETWEEN t.b AND t.a) AS s FROM t;
+SELECT a FROM t WHERE b > (SELECT avg(o.b) FROM t o WHERE o.a <> t.a);
+SELECT a FROM t WHERE b = 1 OR EXISTS (SELECT 1 FROM u WHERE u.e > t.b);
+SELECT a FROM t WHERE b = 1 OR NOT EXISTS (SELECT 1 FROM u WHERE u.e > t.b AND u.a = t.a);
+SELECT a, b IN (SELECT e FROM u WHERE u.a < t.a) AS there FROM t;
+SELECT a, (SELECT x.b FROM t x WHERE x.a < t.a ORDER BY x.a DESC LIMIT 1) AS before FROM t;
+SELECT x.a, (SELECT count(*) FROM v WHERE v.x < x.b + 1) AS n FROM t x JOIN u ON u.a = x.a;
+SELECT b, (SELECT count(*) FROM u WHERE u.e < t.b) AS n FROM t GROUP BY b

@@ -19,9 +19,9 @@ from anabranch.sql.trees.typing import INSTEAD
 
 
 def is_part(select: Select, tree: exp.Expr) -> bool:
-    """Whether a query has clauses of ours, or groups by window(…); a set operation, whether one of its sides has."""
+    """Whether a query has clauses of ours, or groups by window(…); a set operation, whether all of its sides do."""
     if isinstance(tree, exp.SetOperation):
-        return any(is_part(select, side) for side in leaves(tree))
+        return all(is_part(select, side) for side in leaves(tree))
     if not isinstance(tree, exp.Select):
         return False
     if not _side(select, tree).is_empty:
@@ -52,8 +52,6 @@ def plan_part(context: Context, tree: exp.Expr) -> Relation:
 
     select = context.select
     whole = _as_query(select, tree)
-    if whole.window is None and isinstance(tree, exp.SetOperation):
-        raise AssertionError
     plan = plan_standing(whole, context.lookup, context.reducers)
     if plan.residual_sql is not None or plan.schema is None:
         raise select.error(

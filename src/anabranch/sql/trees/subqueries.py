@@ -92,7 +92,7 @@ def attached_test(resolver: Resolver, test: exp.Exists | exp.In, *, positive: bo
     context = resolver.context
     is_exists = isinstance(test, exp.Exists)
     values = [] if isinstance(test, exp.Exists) else _values_of(test)
-    inner = _answered(resolver, test, "exists" if is_exists else "in")
+    inner = _answered(resolver, test, "exists" if is_exists else "in", equal=True)
     values = [resolver.visit(value) for value in values]
     place = Place("EXISTS" if is_exists else "IN", test)
     if inner.mixed:
@@ -180,7 +180,7 @@ def _counted(context: Context, inner: Answered, place: Place) -> Attachment:
 def attached_value(resolver: Resolver, node: exp.Subquery) -> exp.Expr:
     """A subquery as a value: one row for each row, or none."""
     context = resolver.context
-    inner = _answered(resolver, node, "value")
+    inner = _answered(resolver, node, "value", equal=True)
     place = Place("a subquery", node)
     if len(inner.columns) != 1 and inner.value is None:
         raise context.select.error(
@@ -214,10 +214,10 @@ def _left(inner: Answered, place: Place) -> Attachment:
 # -- what all have in common -----------------------------------------------------------------------
 
 
-def _answered(resolver: Resolver, node: exp.Expr, use: str) -> Answered:
+def _answered(resolver: Resolver, node: exp.Expr, use: str, *, equal: bool = False) -> Answered:
     from anabranch.sql.trees.block import plan_subquery
 
-    return plan_subquery(resolver.context, query_of(node), resolver.scope, resolver.ctes, use)
+    return plan_subquery(resolver.context, query_of(node), resolver.scope, resolver.ctes, use, equal=equal)
 
 
 def _values_of(test: exp.In) -> list[exp.Expr]:
