@@ -19,7 +19,7 @@ from anabranch.sql import parse
 from anabranch.sql.statements import SelectOnce
 from anabranch.sql.trees.context import TableColumns
 from anabranch.sql.trees.plan import TreePlan, plan_tree
-from tests.sql.trees.evaluated import answer, bag, connect
+from tests.sql.trees.evaluated import answer, bag, connect, played
 
 _COLUMNS = {
     "part": "p_partkey INT*, p_name STRING, p_mfgr STRING, p_brand STRING, p_type STRING, p_size INT",
@@ -110,6 +110,17 @@ def test_a_query_of_tpch_is_answered(name: str, connection: duckdb.DuckDBPyConne
     planned = plan(QUERIES[name])
     found = answer(connection, planned.nodes)
     assert bag(found) == bag(connection.sql(QUERIES[name]).to_arrow_table()), planned.explain()
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_steps_answer_a_query_of_tpch(name: str) -> None:
+    draw = random.Random(4)
+    tables = {name: _rows(name, draw) for name in TABLES}
+    made = connect(tables)
+    wanted = bag(made.sql(QUERIES[name]).to_arrow_table())
+    made.close()
+    planned = plan(QUERIES[name])
+    assert played(planned.nodes, tables, 4) == wanted, planned.explain()
 
 
 def test_all_are_there_and_answer_something() -> None:
