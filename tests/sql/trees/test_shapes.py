@@ -80,7 +80,7 @@ def test_a_part_is_the_json_of_its_operator() -> None:
     assert isinstance(part, Part)
     assert part.operator["kind"] == "window_aggregate"
     assert part.columns == (("n", "n"), ("_time", "_time"))
-    assert planned.nodes[1] == Expire(0, "_time", 59_999_999)  # until the next window is answered
+    assert planned.nodes[2] == Expire(1, "_time", 59_999_999)  # until the next window is answered
     assert planned.inputs == ("bids",)
 
 
