@@ -22,7 +22,7 @@ import anabranch.testing
 from anabranch.connectors import CONNECTORS, Connector
 from anabranch.database import Database
 from anabranch.errors import AnabranchError
-from anabranch.log import order
+from anabranch.log import feed, order
 from anabranch.queries import Query
 from anabranch.result import Result
 from anabranch.schema import TYPES
@@ -197,7 +197,7 @@ def raised_names(module: Path) -> set[str]:
 def test_errors_are_documented_and_exist() -> None:
     raised = set().union(*(raised_names(module) for module in SOURCES.rglob("*.py")))
     assert {"AGGREGATE_UNBOUNDED", "SYNTAX_ERROR", "TYPE_MISMATCH", "WORKER_DID_NOT_START"} <= raised
-    raised |= {order.LATE, order.FUTURE, order.NULL}
+    raised |= {order.LATE, order.FUTURE, order.NULL, feed.NOT_KNOWN, feed.NO_KEY}
     documented = [name for name in first_cells(page("errors.md")) if ERROR_NAME.fullmatch(name)]
     assert sorted(documented) == sorted(set(documented)), "a name is there twice"
     assert raised - set(documented) == set(), "not documented"

@@ -172,7 +172,10 @@ class Catalog:
 
     def schema(self, name: str) -> StreamSchema:
         info = self.stream(name)
-        return replace(info.schema, key=TableInfo.of(info).key) if info.origin in (TABLE, VIEW) else info.schema
+        if info.origin in (TABLE, VIEW):
+            return replace(info.schema, key=TableInfo.of(info).key)
+        feed = info.feed
+        return info.schema if feed is None else replace(info.schema, key=feed.key, changes_by=feed.change)
 
     def streams(self) -> list[StreamInfo]:
         """Those whose declaration can be read."""

@@ -30,6 +30,9 @@ class CreateStream(Statement):
     kind: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     if_not_exists: bool = False
+    changes_by: str | None = None
+    """Of a change feed: the column that says what became of a row, of which `key` says which it is."""
+    key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -300,7 +303,8 @@ STATEMENTS: tuple[Syntax, ...] = (
     Syntax(
         "CREATE STREAM",
         f"CREATE STREAM [IF NOT EXISTS] name (column TYPE, …) [FROM {' | '.join(sources())}] [TIMESTAMP BY column] "
-        "[ALLOW SKEW INTERVAL …] [RETAIN INTERVAL …] [IDLE AFTER INTERVAL …] [OPTIONS (key 'value', …)]",
+        "[CHANGES BY column KEY (column, …)] [ALLOW SKEW INTERVAL …] [RETAIN INTERVAL …] [IDLE AFTER INTERVAL …] "
+        "[OPTIONS (key 'value', …)]",
         "declares a stream; without TIMESTAMP BY its rows are stamped on arrival",
         CreateStream,
     ),

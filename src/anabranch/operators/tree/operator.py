@@ -133,7 +133,7 @@ class Tree(Operator):
     # -- what it has reached and needs -------------------------------------------------------------
 
     def reached(self, end: Offsets) -> int:
-        """The time of its streams; that of tables is the clock, which says nothing of them."""
+        """The time of its streams; that of tables is the clock, which says nothing of them, and feeds are tables."""
         streams = [node.stream for node in self.tree if isinstance(node, Source) and node.form == "rows"]
         times = [end[name].time for name in streams]
         times += [part.reached(_of(part, end)) for part in _parts(self.nodes).values()]
@@ -203,7 +203,7 @@ class Tree(Operator):
 
 def _as_changes(rows: pa.Table, form: str) -> Changes:
     """Rows of a log as changes; those of a table's changes are what came or went."""
-    if form == "rows":
+    if form != "changes":
         return Changes.of(rows)
     weights = np.where(comes(rows), 1, -1).astype(np.int64)
     return Changes(rows.drop_columns([CHANGE]).combine_chunks(), weights)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from anabranch.errors import SqlError
-from anabranch.operators.tree.nodes import Aggregate, Expire, Part, Ranked, SetOperation, Source, Top, Union
+from anabranch.operators.tree.nodes import Aggregate, Expire, Latest, Part, Ranked, SetOperation, Source, Top, Union
 from anabranch.sql.checking.safety import called
 from anabranch.sql.reading.intervals import format_us
 from anabranch.sql.tree import Select
@@ -67,6 +67,8 @@ def _bound(node: Draft, below: Sequence[Growth], grows: str | None) -> str | Non
     if isinstance(node, Expire):
         return f"the rows of {format_us(node.after)}"
     why = " and ".join(dict.fromkeys(growth.why for growth in below if growth.why))
+    if isinstance(node, Latest):
+        return f"a row for each key of {grows}"
     if grows is None:
         return why or "what it reads"
     if isinstance(node, Aggregate):
@@ -89,6 +91,8 @@ def _growth(node: Draft, below: Sequence[Growth], grows: str | None, schema: pa.
         return Growth(node.stream, "", few)
     if isinstance(node, Part):
         return Growth(None, "the answers of windows" if "size" in node.operator else "the answers of a part", few)
+    if isinstance(node, Latest):
+        return Growth(None, f"the keys of {grows}", few)
     if isinstance(node, Expire):
         return Growth(None, f"the rows of {format_us(node.after)}", few)
     kept = frozenset(name for growth in below for name in growth.few if name in schema.names)

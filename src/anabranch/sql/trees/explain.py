@@ -9,6 +9,7 @@ from anabranch.operators.tree.nodes import (
     Call,
     Expire,
     Join,
+    Latest,
     Node,
     Part,
     Ranked,
@@ -68,6 +69,8 @@ def described(node: Node) -> str:
         return f"ranked{_window(node.partition, node.order)}: {', '.join(map(_call, node.calls))}"
     if isinstance(node, Expire):
         return f"expire {format_us(node.after)} after {node.column}"
+    if isinstance(node, Latest):
+        return f"latest of each {', '.join(node.key)} by {node.change}"
     return node.kind
 
 
