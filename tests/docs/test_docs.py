@@ -291,7 +291,8 @@ def test_sql_examples_of_the_language_do_what_its_pages_say(tmp_path: Path) -> N
     """In one database, page by page: examples build on those before."""
     last = ""
     ran = 0
-    with SparklessDatabase(tmp_path / "db") as db:
+    (tmp_path / "products.csv").write_text("id,name,price\n1,tea,3.5\n2,rum,12.0\n")
+    with SparklessDatabase(tmp_path / "db", settings={"table_directories": str(tmp_path)}) as db:
         for name, block in ((name, block) for name, text in LANGUAGE.items() for block in blocks(text)):
             place = f"{name}:{block.line}"
             if wanted := expected_error(block):

@@ -29,6 +29,8 @@ VIEW = "view"
 """The origin of a stream that holds the changes of a view, which owns it: the answers of the query that keeps it."""
 KEY, REQUIRED = "key", "required"
 """Options of a stream of changes: the columns of the table's key, and those that hold no NULL, as JSON."""
+FILE = "file"
+"""Option of a stream of changes: the file of which the table is a copy, as JSON."""
 CHANGES_BY = "changes_by"
 """Option of a change feed, beside its KEY: the column that says what became of a row."""
 HOST, MEMBER, SINCE, FIRST = "host", "member", "since", "first"
@@ -37,7 +39,7 @@ many rows of the stream there are elsewhere that come before."""
 _REJECTS_END = f".{REJECTS}"
 CHANGES = "changes"
 _CHANGES_END = f".{CHANGES}"
-_NO_SETTINGS = (HOST, MEMBER, SINCE, FIRST, KEY, REQUIRED, CHANGES_BY)
+_NO_SETTINGS = (HOST, MEMBER, SINCE, FIRST, KEY, REQUIRED, FILE, CHANGES_BY)
 
 
 @dataclass(frozen=True)

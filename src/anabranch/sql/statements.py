@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from anabranch.connectors import sources
 from anabranch.sql.tree import Select
+from anabranch.tables.origin import FORMATS, Origin
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,10 @@ class InsertInto(Statement):
 
 @dataclass(frozen=True)
 class CreateTable(Statement):
-    """A new, empty table; `required` are the columns that say NOT NULL."""
+    """A new table; `required` are the columns that say NOT NULL. It is empty, or the copy of a file.
+
+    Of a file without `columns` they are its own.
+    """
 
     name: str
     columns: tuple[tuple[str, str], ...]
@@ -93,6 +97,7 @@ class CreateTable(Statement):
     required: tuple[str, ...] = ()
     retain_us: int | None = None
     if_not_exists: bool = False
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True)
@@ -336,6 +341,13 @@ STATEMENTS: tuple[Syntax, ...] = (
         "CREATE TABLE",
         "CREATE TABLE [IF NOT EXISTS] name (column TYPE [NOT NULL], …, PRIMARY KEY (column, …)) [RETAIN INTERVAL …]",
         "declares a table: rows by key, which change; RETAIN says how long its changes are kept",
+        CreateTable,
+    ),
+    Syntax(
+        "CREATE TABLE FROM",
+        "CREATE TABLE [IF NOT EXISTS] name [(column TYPE [NOT NULL], …)] PRIMARY KEY (column, …) "
+        f"FROM [{' | '.join(FORMATS)}] 'path' [REFRESH EVERY INTERVAL …] [RETAIN INTERVAL …]",
+        "makes a table that is a copy of a file, and with REFRESH EVERY follows it",
         CreateTable,
     ),
     Syntax(
