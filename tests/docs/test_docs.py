@@ -350,10 +350,10 @@ def test_python_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         opened.append(SparklessDatabase(path, settings=options.get("settings")))
         return opened[-1]
 
-    def wait_by_working(query: Query, timeout: float | None = None) -> Query:
+    def wait_by_working(query: Query, timeout: float | None = None, until: Any = None) -> Query:
         for database in opened:
             database.catch_up()
-        return wait(query, timeout)
+        return wait(query, timeout, until)
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(anabranch, "open", open_without_spark)

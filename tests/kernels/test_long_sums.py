@@ -130,3 +130,12 @@ def test_decimals_and_where_they_have_too_many_digits() -> None:
         huge = long_sums.added(huge, of[:1], 1, of, np.full(6, 2**40), long_sums.parts_of_decimals(column))
     with pytest.raises(pa.ArrowInvalid):
         long_sums.as_decimals(huge, 2)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_what_is_added_at_the_bottom_may_make_it_longer_at_the_top(sign: float) -> None:
+    of, sums = np.zeros(1, np.int64), long_sums.none(1)
+    for number in (2.0 ** (191 - 1074), -5e-324, 5e-324):
+        parts = long_sums.parts_of_doubles(pa.array([sign * number]))
+        sums = long_sums.added(sums, of, 1, of, np.array([1]), parts)
+    assert long_sums.as_doubles(sums, long_sums.DOUBLES).tolist() == [sign * 2.0 ** (191 - 1074)]

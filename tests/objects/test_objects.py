@@ -53,7 +53,9 @@ def test_a_new_kind_is_a_row_and_a_file(db: SparklessDatabase, monkeypatch: pyte
         assert refused(db, "DROP STREAM cars") == (
             'STREAM_IS_USED stream "cars" is read by note "Fast". Hint: DROP NOTE Fast first'
         )
-        assert "write DROP STREAM, DROP TABLE, DROP QUERY, DROP ARCHIVE or DROP NOTE" in refused(db, "DROP PIPE t")
+        assert "write DROP STREAM, DROP TABLE, DROP VIEW, DROP QUERY, DROP ARCHIVE or DROP NOTE" in refused(
+            db, "DROP PIPE t"
+        )
         assert db.sql("DROP NOTE fast").message == 'note "Fast" dropped'
         assert db.sql("DROP NOTE IF EXISTS fast").message == 'note "fast" does not exist'
         assert "NOTE_NOT_FOUND" in refused(db, "DESCRIBE NOTE fast")
@@ -66,7 +68,9 @@ def test_what_is_dropped_takes_its_parts_along_and_asks_who_reads_any_of_them(db
         db.sql("CREATE STREAM fast AS SELECT speed, ts FROM Cars WHERE speed > 100")
         db.sql("CREATE ARCHIVE hourly ON fast USING windowed_aggregation EVERY INTERVAL 1 HOUR")
         db.sql("CREATE STREAM bad AS SELECT _reason FROM cars.rejects")
-        assert 'stream "cars" is read by query "fast". Hint: DROP QUERY fast first' in refused(db, "DROP STREAM cars")
+        assert 'stream "cars" is read by query "fast" and query "bad". Hint: DROP QUERY fast first, or' in refused(
+            db, "DROP STREAM cars"
+        )
         assert (
             'query "fast.hourly" belongs to archive "hourly" of "fast". Hint: DROP ARCHIVE hourly ON fast'
             in refused(db, "DROP STREAM `fast.hourly`")

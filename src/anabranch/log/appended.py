@@ -17,8 +17,5 @@ class Appended(int):
         made.stream = stream
         return made
 
-    def __repr__(self) -> str:
-        return f"{int(self)} of {self.stream}"
-
     def __reduce__(self) -> tuple[type[Appended], tuple[int, str]]:
         return Appended, (int(self), self.stream)

@@ -6,6 +6,7 @@ a thing are found in the catalog's index and asked whether it is so; nobody else
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,8 @@ from anabranch.objects import OBJECTS
 if TYPE_CHECKING:
     from anabranch.database import Database
 
-_NAMED = 5
-"""Readers that an error names; there may be thousands."""
+_NAMED = 3
+"""Readers that an error names."""
 
 
 def readers_of(db: Database, thing: ObjectName) -> Iterator[ObjectName]:
@@ -85,16 +86,14 @@ def _whole(db: Database, which: ObjectName) -> Iterator[ObjectName]:
 
 
 def _refuse_if_read(db: Database, whole: list[ObjectName]) -> None:
-    """An error that names all who read something that is to go."""
-    needing = list(_needing(db, whole))
+    """An error that names who reads something that is to go; of thousands, the first."""
+    needing = list(itertools.islice(_needing(db, whole), _NAMED + 1))
     if needing:
         part, _ = needing[0]
-        readers = list(dict.fromkeys(_outermost(db, reader) for _, reader in needing))
-        most = [_told(reader) for reader in readers[:_NAMED]]
-        others = [f"{len(readers) - _NAMED} others"] if len(readers) > _NAMED else []
-        by = " and ".join([", ".join(most), *others]) if others else _listed(most)
-        instead = "" if len(readers) == 1 else ", or write CASCADE, which drops them all"
-        raise _refused("STREAM_IS_USED", part, f"is read by {by}", readers[0], f" first{instead}")
+        readers = list(dict.fromkeys(_outermost(db, reader) for _, reader in needing[:_NAMED]))
+        names = [*map(_told, readers), *(["others"] if len(needing) > _NAMED else [])]
+        instead = "" if len(names) == 1 else ", or write CASCADE, which drops them all"
+        raise _refused("STREAM_IS_USED", part, f"is read by {_listed(names)}", readers[0], f" first{instead}")
 
 
 def _needing(db: Database, whole: list[ObjectName]) -> Iterator[tuple[ObjectName, ObjectName]]:

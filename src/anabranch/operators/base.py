@@ -334,6 +334,11 @@ class Operator:
         """The same, of one that has to look into what it keeps to say so."""
         return self.needs(at)
 
+    @property
+    def answers_of_windows(self) -> tuple[int, int] | None:
+        """How often (µs) it answers for good what is in a window of time, and how long that is; None: it does not."""
+        return None
+
     def current(self, reached: int, newest: int, every: int = 1) -> int | None:
         """From which time on its answer rows are the current answer (the query's Store).
 

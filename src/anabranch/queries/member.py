@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from anabranch.catalog import VIEW, Catalog, QueryInfo
+from anabranch.errors import QueryError
 from anabranch.log import retention
 from anabranch.log.offset import End
 from anabranch.log.stream import ANSWERS, KEY, REQUIRED, StreamInfo, changes_owner
@@ -23,6 +24,9 @@ from anabranch.operators.pace import PACE, Pace
 from anabranch.queries.progress import Progress
 from anabranch.schema import StreamSchema
 from anabranch.settings import Settings
+from anabranch.tables.changes import comes
+from anabranch.tables.declaration import NUMBER, RESERVED
+from anabranch.tables.state import State
 
 if TYPE_CHECKING:
     from anabranch.connectors.base import Reader
@@ -172,12 +176,30 @@ class Member:
             return kept
         reader = self.reader()
         end = reader.end()
+        if self.operator.answer_key:
+            return self._added_up(reader, end.row)
         if end.row == 0:
             return reader.schema.empty_table()
         newest = reader.read(end.row - 1, end.row, [reader.time_column]).column(0)[0].value
         every = max((offset.every for offset in done.values()), default=1)
         since = self.operator.current(end.time, newest, every)
         return reader.read(end.row if since is None else reader.row_at_time(since, end.row), end.row)
+
+    def _added_up(self, changes: Reader, end: int) -> pa.Table:
+        """What all its changes come to; a view has that at hand."""
+        if hasattr(changes, "state_at"):
+            state: State = changes.state_at(end)
+        elif changes.first_row() > 0:
+            raise QueryError(
+                "CHANGES_ARE_GONE",
+                f'the first changes that query "{self.name}" has answered were removed by RETAIN',
+                hint="CREATE MATERIALIZED VIEW keeps the rows themselves",
+            )
+        else:
+            rows = changes.read(0, end)
+            kept = pa.schema([field for field in rows.schema if field.name not in RESERVED])
+            state = State(kept, self.operator.answer_key).replayed(rows, comes(rows), end, 0)
+        return state.table.drop_columns([name for name in (NUMBER,) if name in state.schema.names])
 
     def explain(self, format: str) -> str:
         inputs = Inputs(self.readers())

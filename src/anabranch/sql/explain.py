@@ -66,7 +66,7 @@ def as_json(plan: dict[str, Any]) -> str:
     return json.dumps(plan, ensure_ascii=False, indent=2, default=str)
 
 
-_SHOWN_ELSEWHERE = ("operator", "keeps", "inputs", "reads", "time")
+_SHOWN_ELSEWHERE = ("operator", "tree", "keeps", "inputs", "reads", "time")
 _NAMED = ("columns", "keys")
 
 
@@ -119,6 +119,7 @@ def _step_lines(step: dict[str, Any], indent: str) -> list[str]:
         and value not in (None, [], (), {}, "")
         and not _holds_steps(value)
     ]
+    lines += [f"{indent}{line}" for line in step.get("tree", ())]
     keeps = step.get("keeps")
     lines.append(f"{indent}keeps: {keeps['what'] + '; ' + keeps['bound'] if keeps else 'nothing between batches'}")
     for number, (name, branch) in enumerate(branches.items(), 1):

@@ -20,7 +20,7 @@ from anabranch.schema import StreamSchema, sql_type
 from anabranch.sql.checking.archive_clauses import refuse_windows
 from anabranch.sql.checking.inner_clauses import refuse_bounding, refuse_inner
 from anabranch.sql.checking.overflow import FAILS, refuse_overflow
-from anabranch.sql.checking.safety import SESSION_NAMES, check_tree, spark_text
+from anabranch.sql.checking.safety import SESSION_NAMES, check_tree, spark_text, too_large
 from anabranch.sql.explain import as_json, once_as_text
 from anabranch.sql.history.archives import ArchiveQuestion, ArchiveUse, use_of
 from anabranch.sql.history.joins import is_history_join
@@ -32,7 +32,7 @@ from anabranch.sql.merges.merge import is_merge
 from anabranch.sql.reading.hints import refuse_hints
 from anabranch.sql.reading.reduce_by import NONE_REGISTERED, Registered
 from anabranch.sql.standing.columns import Scope, column, conjuncts, is_of_rows, joined, sql_of, without_own_functions
-from anabranch.sql.standing.plan import plan_standing, too_large
+from anabranch.sql.standing.plan import plan_standing
 from anabranch.sql.standing.rows import conditions_of, star_names, star_of
 from anabranch.sql.standing.sources import Lookup, look_up, refuse_emit, stream_name
 from anabranch.sql.standing.standing_plan import StandingPlan

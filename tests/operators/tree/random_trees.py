@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -117,6 +118,7 @@ class RandomTree:
     schemas: list[pa.Schema] = field(default_factory=list)
     forms: dict[str, str] = field(default_factory=dict)
     _names: int = 0
+    _rounded: set[str] = field(default_factory=set)
     _wide: int = 0
     """How many joins that may be of everything with everything there are."""
 
@@ -134,9 +136,27 @@ class RandomTree:
         return tuple(self.nodes)
 
     def _add(self, node: n.Node) -> int:
+        self._note_rounded(node)
         self.nodes.append(node)
         self.schemas.append(schema_of(node, self.schemas, SCHEMAS))
         return len(self.nodes) - 1
+
+    def _note_rounded(self, node: n.Node) -> None:
+        """Whichever columns may hold something else than quarters: no one sums these up."""
+        match node:
+            case n.Rows():
+                found = [name for name, sql in node.columns if self._rounded & set(re.findall(r"c\d+", sql))]
+            case n.Aggregate() | n.Ranked():
+                divided = ("avg", "percent_rank", "cume_dist")
+                found = [
+                    call.name for call in node.calls if call.function in divided or self._rounded & set(call.arguments)
+                ]
+            case n.Union() | n.SetOperation():
+                by_place = zip(*(self.schemas[i].names for i in node.reads), strict=True)
+                found = [names[0] for names in by_place if self._rounded & set(names)]
+            case _:
+                found = []
+        self._rounded |= set(found)
 
     def _name(self) -> str:
         self._names += 1
@@ -148,6 +168,9 @@ class RandomTree:
 
     def _columns(self, node: int, *types: pa.DataType) -> list[str]:
         return [column.name for column in self.schemas[node] if not types or column.type in types]
+
+    def _quarters(self, node: int) -> list[str]:
+        return [name for name in self._columns(node, *_NUMBERS) if name not in self._rounded]
 
     def _pick(self, names: Sequence[str], most: int, least: int = 0) -> tuple[str, ...]:
         return tuple(self.chance.sample(list(names), min(len(names), self.chance.randint(least, most))))
@@ -263,13 +286,19 @@ class RandomTree:
             (a.name, b.name) for a in self.schemas[left] for b in self.schemas[right] if a.type == b.type
         ]  # fmt: skip
         keys = self.chance.sample(pairs, min(len(pairs), self.chance.choice((0, 1, 1, 1, 2))))
-        kind = self.chance.choice(("inner", "left", "left", "right", "full", "semi", "anti", "not_in"))
+        kind = self.chance.choice(("inner", "left", "left", "right", "full", "semi", "anti", "not_in", "not_in"))
         if kind not in ("semi", "anti", "not_in"):
             self._wide += 1
             if self._wide > 2:
                 kind = "semi"
         both = pa.schema([*self.schemas[left], *self.schemas[right]])
         condition = self._condition(both) if self.chance.random() < 0.3 else None
+        if kind == "not_in" and keys and self.chance.random() < 0.8:
+            # One key, of which few are NULL: else NULL is always among them, and nothing is in the answer.
+            key, few = keys[0][1], [self._condition(self.schemas[right]) for _ in range(3)]
+            where = f"({key} IS NOT NULL OR (({few[0]}) AND ({few[1]}))) AND ({few[2]})"
+            same = tuple((name, name) for name in self._columns(right))
+            right, keys, condition = self._add(n.Rows(right, same, where)), keys[:1], None
         self._add(n.Join(left, right, kind, tuple(keys), condition))  # type: ignore[arg-type]
 
     # -- functions -----------------------------------------------------------------------------------------
@@ -283,7 +312,7 @@ class RandomTree:
         filters = self._columns(node, pa.bool_())
         chosen = self.chance.choice(filters) if filters and self.chance.random() < 0.3 else None
         function = self.chance.choice(("count", "count", "sum", "avg", "min", "max"))
-        arguments = self._columns(node, *(_NUMBERS if function in ("sum", "avg") else ()))
+        arguments = self._quarters(node) if function in ("sum", "avg") else self._columns(node)
         if not arguments or (function == "count" and self.chance.random() < 0.4):
             return n.Call(self._name(), "count", filter=chosen)
         if chosen is not None and self.chance.random() < 0.3:
@@ -314,7 +343,7 @@ class RandomTree:
             elif chance.random() < 0.5:
                 options.append(("default", chance.choice([v for v in _VALUES[type_][:5] if v is not None])))
         elif function in ("sum", "avg"):
-            numbers = self._columns(node, *_NUMBERS)
+            numbers = self._quarters(node)
             if not numbers:
                 return n.Call(self._name(), "row_number")
             arguments = (chance.choice(numbers),)

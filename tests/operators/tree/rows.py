@@ -25,7 +25,7 @@ EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 VALUES: dict[pa.DataType, list[Any]] = {
     pa.int32(): [None, -3, 0, 1, 2, 7],
-    pa.int64(): [None, -(2**40), 0, 1, 5, 2**62],
+    pa.int64(): [None, -(2**63), -(2**40), 0, 1, 2**63 - 1],
     pa.float64(): [None, math.nan, -0.0, 0.0, 0.1, 1e16, -1e-9, math.inf, -math.inf, 3.5],
     pa.string(): [None, "", "a", "ab", "ä"],
     pa.bool_(): [None, True, False],
@@ -93,10 +93,15 @@ class Source:
 
 
 def cut(changes: Changes, draw: random.Random) -> list[Changes]:
-    """The same changes in pieces, some of which are empty."""
+    """The same changes in pieces, some of which are empty, and some of which lie in several chunks."""
     places = sorted(draw.randrange(len(changes) + 1) for _ in range(draw.randrange(5)))
     ends = [0, *places, len(changes)]
-    return [Changes(changes.rows.slice(a, b - a), changes.weights[a:b]) for a, b in pairwise(ends)]
+    pieces = [Changes(changes.rows.slice(a, b - a), changes.weights[a:b]) for a, b in pairwise(ends)]
+    middles = [draw.randrange(len(piece) + 1) for piece in pieces]
+    return [
+        piece.with_rows(pa.concat_tables([piece.rows.slice(0, middle), piece.rows.slice(middle)])) if middle else piece
+        for piece, middle in zip(pieces, middles, strict=True)
+    ]
 
 
 def all_of(parts: Sequence[Changes], schema: pa.Schema) -> Changes:

@@ -175,16 +175,27 @@ def test_another_minimum_is_looked_for_only_where_it_has_gone(monkeypatch: pytes
     rows = pa.table({"k": np.arange(1000) % 3, "x": np.arange(1000)})
     step.take([Changes.of(rows)], 0)
     looked: list[int] = []
-    found = Arrangement.found
+    found = Arrangement.edge_of
 
-    def counting(arrangement: Arrangement, keys: list[pa.Array], count: int) -> Found:
+    def counting(arrangement: Arrangement, keys: list[pa.Array], count: int, *, last: bool) -> Found:
         looked.append(count)
-        return found(arrangement, keys, count)
+        return found(arrangement, keys, count, last=last)
 
-    monkeypatch.setattr(Arrangement, "found", counting)
+    monkeypatch.setattr(Arrangement, "edge_of", counting)
     step.take([Changes.of(rows.slice(3), -1)], 0)
     assert not looked
     step.take([Changes.of(rows.slice(3))], 0)
     change = step.take([Changes.of(rows.slice(1, 1), -1)], 0)
     assert looked == [1]
     assert bag(change) == Counter({(1, 1): -1, (1, 4): 1})
+
+
+@pytest.mark.parametrize("function", ["min", "max", "mode", "median", "percentile_disc(0)"])
+def test_of_two_zeros_it_is_the_same_whichever_came(function: str) -> None:
+    schema = pa.schema([("x", pa.float64())])
+    step = step_of(Aggregate(0, (), (Call("f", function, ("x",)),)), [schema], [False])
+    rows = [((-0.0,), 1), ((5.0,), 1), ((-5.0,), 1)] if function == "mode" else [((-0.0,), 1)]
+    change = step.take([changes_of(schema, [*rows, ((-0.0,), 1), ((7.0,), 2), ((-7.0,), 2)])], 0)
+    more = step.take([changes_of(schema, [((7.0,), -2), ((-7.0,), -2)])], 0)
+    said = [*change.rows.column("f").to_pylist(), *more.rows.column("f").to_pylist()]
+    assert str(said[-1]) == "0.0"

@@ -61,6 +61,7 @@ def test_the_last_row_of_each_key_counts_however_rows_are_cut(
             assert change.rows.schema.equals(step.schema)
             answered.update(bag(change))
             assert settled(answered) == told(rows[:end], tuple(map(SCHEMA.get_field_index, key)))
+            assert bag(step.kept()["rows"].all()) == settled(answered)
             if draw.random() < 0.3:
                 step = brought_back(step, lambda: made(key), tmp_path if draw.random() < 0.3 else None)
 

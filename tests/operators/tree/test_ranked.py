@@ -186,3 +186,9 @@ def exact_sum(values: list[float]) -> float | str:
 def test_an_unknown_function_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="percentile"):
         ranked(call("percentile", "x"))
+
+
+@pytest.mark.parametrize("frame", [["range", -5, 0], ["groups", None, 0]])
+def test_a_frame_that_is_not_computed_is_a_mistake(frame: list[Any]) -> None:
+    with pytest.raises(ValueError, match="frame"):
+        ranked(call("sum", "x", frame=frame))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pytest
 from anabranch.operators.tree.nodes import Top
 from anabranch.operators.tree.steps import top
 from anabranch.operators.tree.steps.top import TopStep
-from tests.operators.tree.oracle_tree import bag_of
+from tests.operators.tree.oracle_tree import Bag, bag_of
 from tests.operators.tree.run import Entry, Played
 
 SCHEMA = pa.schema([("g", pa.string()), ("x", pa.int64()), ("s", pa.string())])
@@ -132,3 +133,26 @@ def test_first_and_rest_keep_what_the_module_promises() -> None:
             assert len(front) + len(behind) == sum(r[0] == g for r in there)
             assert len(front) >= 3 or not behind
             assert not behind or max(front) < min(behind)
+
+
+@pytest.mark.parametrize("only_comes", [False, True])
+def test_what_is_kept_in_both_and_what_is_answered_depends_on_the_rows_not_on_the_cuts(only_comes: bool) -> None:
+    chance = random.Random(4)
+    entries: list[Entry] = [
+        (row(chance.randrange(9), "", chance.choice("gh")), chance.randint(1, 2)) for _ in range(60)
+    ]
+    if not only_comes:
+        entries += [(one, -weight) for one, weight in entries[:40:2]]
+    at_once, one_by_one = first(2, 1, only_comes), first(2, 1, only_comes)
+    at_once.take(*entries)
+    for entry in entries:
+        one_by_one.take(entry)
+    assert at_once.answer == one_by_one.answer
+    assert kept(at_once) == kept(one_by_one)
+
+
+def kept(played: Played) -> Bag:
+    found: Bag = Counter()
+    for held in played.step.kept().values():
+        found.update(bag_of(held.all().rows, held.all().weights))
+    return found

@@ -194,6 +194,10 @@ class WindowJoinAggregate(Operator):
         whole = self._whole(end)
         return whole if whole == MIN_TIME else whole + self.period
 
+    @property
+    def answers_of_windows(self) -> tuple[int, int] | None:
+        return self.period, self.period
+
     def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
         """The end of the first period that has rows and is not answered."""
         own = {name: at[name] for name in self.inputs}

@@ -35,6 +35,10 @@ PAIRS = 1 << 21
 """So many pairs of rows are looked at at a time, as far as those of one row allow."""
 
 
+_FIRST_DEPTH, _DEEPER = 4, 8
+"""At the edge of a key so many rows are read at first, and then so many times more."""
+
+
 class Found(NamedTuple):
     """The rows of some keys: each row with its weight, and the place of its key among those that were asked for."""
 
@@ -46,13 +50,17 @@ class Arrangement:
     """Rows of a schema with weights, by the columns of a key; without a key all rows have the same one.
 
     NULL is a key like any other. No two rows that it gives are the same, and none has a weight of 0. With `in_order`
-    rows stand in the order of the key, one column with order numbers, and `before` finds those below a bound.
+    rows stand in the order of the key, one column with order numbers, and those below a bound can be taken out. With
+    `ranked`, the one column besides the key, which has order numbers, `edge_of` finds its first and last values.
     """
 
-    def __init__(self, schema: pa.Schema, key: Sequence[str], *, in_order: bool = False) -> None:
+    def __init__(
+        self, schema: pa.Schema, key: Sequence[str], *, in_order: bool = False, ranked: str | None = None
+    ) -> None:
         self.schema = schema
         self.key = tuple(key)
         self._code_of: CodeOf = ordered if in_order else hashed
+        self._ranked = ranked
         self._runs: list[Run] = []
 
     # -- what it holds -----------------------------------------------------------------------------
@@ -94,7 +102,7 @@ class Arrangement:
     def take_in(self, changes: Changes) -> None:
         """The rows after some changes."""
         if len(changes):
-            self._runs = joined([*self._runs, run_of(changes, self.key, self._code_of)], merged_run)
+            self._runs = joined([*self._runs, run_of(changes, self.key, self._code_of, self._ranked)], merged_run)
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -102,10 +110,14 @@ class Arrangement:
         """All rows."""
         if len(self._runs) == 1:
             return self._runs[0].changes()
+        whole = self._as_one()
+        return Changes.none(self.schema) if whole is None else whole.changes()
+
+    def _as_one(self) -> Run | None:
         whole: Run | None = None
         for run in reversed(self._runs):  # the small ones first
             whole = run if whole is None else merged_run(run, whole)
-        return Changes.none(self.schema) if whole is None else whole.changes()
+        return whole
 
     def rows_of(self, keys: pa.Table) -> Found:
         """The rows of some keys, which are all different and have the columns of the key in its order."""
@@ -152,6 +164,74 @@ class Arrangement:
         """Those of some pairs whose keys are the same, and not only their codes."""
         same = same_rows([run.rows.column(name) for name in self.key], pairs.found, keys, pairs.asked)
         return pairs if same.all() else Pairs(pairs.asked[same], pairs.found[same])
+
+    def edge_of(self, keys: Sequence[pa.Array], count: int, *, last: bool) -> Found:
+        """Of each of some keys, which are all different, the first or the last row; only `ranked`.
+
+        So many rows of each key are read as it takes to find one that is there. Where many have gone from the edge
+        all runs are joined, so that they are not read again and again.
+        """
+        codes = self._code_of(keys, count)
+        bounds = [ranges(run.codes, codes) for run in self._runs]
+        most = np.max([high - low for low, high in bounds], axis=0, initial=0)
+        left, depth = np.flatnonzero(most), _FIRST_DEPTH
+        parts, of = [], []
+        read = 0
+        while len(left):
+            some = [key.take(pa.array(left)) for key in keys]
+            found, read = self._edge(some, [(low[left], high[left]) for low, high in bounds], depth, last)
+            parts.append(found.changes)
+            of.append(left[found.of])
+            done = np.zeros(count, np.bool_)
+            done[left[found.of]] = True
+            left = left[~done[left] & (most[left] > depth)]
+            depth *= _DEEPER
+        if read > max(self.entries // 8, 1 << 12) and len(self._runs) > 1:
+            self._runs = joined([run for run in (self._as_one(),) if run is not None], merged_run)
+        return Found(together(parts, self.schema), np.concatenate([*of, np.zeros(0, np.int64)]))
+
+    def _edge(
+        self, keys: Sequence[pa.Array], bounds: Sequence[tuple[Places, Places]], depth: int, last: bool
+    ) -> tuple[Found, int]:
+        """The rows at the edge of those keys for which so many of each run tell, and how many were looked at."""
+        limit = np.full(len(bounds[0][0]), np.iinfo(np.uint64).max, np.uint64)
+        cut = np.zeros(len(limit), np.bool_)
+        asked, ranks, weights, runs, places = [], [], [], [], []
+        for number, (run, (low, high)) in enumerate(zip(self._runs, bounds, strict=True)):
+            if last:
+                low, end = np.maximum(high - depth, low), low
+                more = np.flatnonzero(low > end)
+                limit[more] = np.minimum(limit[more], ~run.ranks[low[more] - 1])
+            else:
+                high, end = np.minimum(low + depth, high), high
+                more = np.flatnonzero(high < end)
+                limit[more] = np.minimum(limit[more], run.ranks[high[more]])
+            cut[more] = True
+            pairs = self._same_keys(run, spread(low, high), keys)
+            asked.append(pairs.asked)
+            ranks.append(~run.ranks[pairs.found] if last else run.ranks[pairs.found])
+            weights.append(run.weights[pairs.found])
+            runs.append(np.full(len(pairs.asked), number))
+            places.append(pairs.found)
+        of, rank, weight = np.concatenate(asked), np.concatenate(ranks), np.concatenate(weights)
+        read = len(of)
+        order = np.lexsort((rank, of))
+        of, rank, weight = of[order], rank[order], weight[order]
+        first = np.flatnonzero(np.concatenate([[True], (of[1:] != of[:-1]) | (rank[1:] != rank[:-1])])[:read])
+        sums = np.add.reduceat(weight, first) if read else weight
+        whole = ~cut[of[first]] | (rank[first] < limit[of[first]])  # what no run has behind the part that was read
+        there = np.flatnonzero((sums > 0) & whole)
+        there = there[np.unique(of[first[there]], return_index=True)[1]]
+        chosen = order[first[there]]
+        run_of_each, place = np.concatenate(runs)[chosen], np.concatenate(places)[chosen]
+        numbers = np.unique(run_of_each)
+        found = [np.flatnonzero(run_of_each == number) for number in numbers]
+        rows = [
+            self._runs[number].rows.take(pa.array(place[mine])) for number, mine in zip(numbers, found, strict=True)
+        ]
+        mine = np.concatenate([*found, np.zeros(0, np.int64)])
+        table = pa.concat_tables(rows).combine_chunks() if rows else self.schema.empty_table()
+        return Found(Changes(table, sums[there][mine]), of[first[there]][mine]), read
 
     # -- in order ----------------------------------------------------------------------------------
 

@@ -200,8 +200,8 @@ class Expire(Node):
 class Latest(Node):
     """The table that a change feed tells of: of each key what its last row says, if that is not that it goes.
 
-    It reads a source, whose rows are in the order of the stream; `change` is the column that says what became of a
-    row (`log.feed`), which the answer has no more.
+    It reads a source, or some rows of one, in the order of the stream; `change` is the column that says what became of
+    a row (`log.feed`), which the answer has no more.
     """
 
     kind: ClassVar[str] = "latest"

@@ -8,7 +8,7 @@ micro-batches end, as each says the difference it has made; what they add up to 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.errors import QueryError
+from anabranch.kernels.values import integers
 from anabranch.operators import operator_from_json
 from anabranch.operators.base import (
     MIN_TIME,
@@ -28,6 +29,7 @@ from anabranch.operators.base import (
     Operator,
     Task,
     first_time,
+    first_time_of_any,
 )
 from anabranch.operators.live import Live
 from anabranch.operators.table.states import oldest_state, state_of
@@ -35,6 +37,7 @@ from anabranch.operators.tree.answer import answer_schema, told
 from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes
 from anabranch.operators.tree.checkpoints import Checkpoints, rows_at
+from anabranch.operators.tree.explain import explain_tree
 from anabranch.operators.tree.flow import Flow, part_name
 from anabranch.operators.tree.nodes import Expire, Node, Part, Source, nodes_from_text
 from anabranch.tables.changes import comes
@@ -100,12 +103,19 @@ class Tree(Operator):
     def run(self, task: Task, inputs: Inputs) -> Iterator[pa.RecordBatch]:
         kept = _Kept(self, inputs)
         memory = kept.at(task.start)
-        changes = memory.flow.take(self._entering(task.start, task.end, inputs), self.reached(task.end))
-        answer = told(changes, memory.numbers, self, rows_at(task.end), max(self.reached(task.end), _BEGINNING))
+        came, end = self._entering(task.start, task.end, inputs), self.reached(task.end)
+        for time, some in _window_by_window(came, self._part_times(), end):
+            changes = memory.flow.take(some, time)
+            answer = told(changes, memory.numbers, self, rows_at(task.end), max(min(time, end), _BEGINNING))
+            yield from answer.to_batches(max_chunksize=_ROWS_PER_BATCH)
         memory.at = dict(task.end)
         kept.put_back(memory)
         inputs.work.keeps(memory.rows, memory.nbytes)
-        yield from answer.to_batches(max_chunksize=_ROWS_PER_BATCH)
+
+    def _part_times(self) -> dict[str, str]:
+        """Of each part with a window its name among streams, and the column that is the time of its answers."""
+        parts = _parts(self.nodes).items()
+        return {part_name(number): part.time for number, part in parts if part.answers_of_windows is not None}
 
     def _entering(self, start: Offsets, end: Offsets, inputs: Inputs) -> dict[str, Changes]:
         """What comes in from one offset to another: of streams and tables by their names, of parts by their numbers."""
@@ -133,26 +143,41 @@ class Tree(Operator):
     # -- what it has reached and needs -------------------------------------------------------------
 
     def reached(self, end: Offsets) -> int:
-        """The time of its streams; that of tables is the clock, which says nothing of them, and feeds are tables."""
-        streams = [node.stream for node in self.tree if isinstance(node, Source) and node.form == "rows"]
-        times = [end[name].time for name in streams]
-        times += [part.reached(_of(part, end)) for part in _parts(self.nodes).values()]
+        """The time of its streams; that of tables is the clock, which says nothing of them, and feeds are tables.
+
+        Parts with windows have come to the last window that they have answered, for which they count.
+        """
+        times = [end[name].time for name, (form, _) in _sources(self.nodes).items() if form == "rows"]
+        for part in _parts(self.nodes).values():
+            time, windows = part.reached(_of(part, end)), part.answers_of_windows
+            times.append(time if windows is None or time == MIN_TIME else time - windows[0])
         return min(times) if times else min(end[name].time for name in self.inputs)
 
     def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
         due: dict[str, int] = {}
-        for part in _parts(self.nodes).values():
-            for name, time in part.due(_of(part, at), inputs).items():
+
+        def wanted(streams: Iterable[str], time: int) -> None:
+            for name in streams:
                 due[name] = min(time, due.get(name, time))
-        streams = [node.stream for node in self.tree if isinstance(node, Source) and node.form == "rows"]
+
+        reached = self.reached(at)
+        for part in _parts(self.nodes).values():
+            own = _of(part, at)
+            for name, time in part.due(own, inputs).items():
+                wanted([name], time)
+            windows = part.answers_of_windows
+            if windows is not None and reached > MIN_TIME:
+                # What the last window held goes when the next one is over.
+                slide, size = windows
+                if first_time_of_any(own, reached - size, inputs) is not None:
+                    wanted(part.inputs, reached + slide)
+        streams = [name for name, (form, _) in _sources(self.nodes).items() if form == "rows"]
         for node in self.tree:
-            if isinstance(node, Expire):
-                source = self.tree[node.input]
-                assert isinstance(source, Source)
-                oldest = first_time(inputs.readers[source.stream], self.reached(at) - node.after, at[source.stream].row)
+            source = self.tree[node.input] if isinstance(node, Expire) else None
+            if isinstance(node, Expire) and isinstance(source, Source):
+                oldest = first_time(inputs.readers[source.stream], reached - node.after, at[source.stream].row)
                 if oldest is not None:
-                    for name in streams:
-                        due[name] = min(oldest + node.after + 1, due.get(name, oldest + node.after + 1))
+                    wanted(streams, oldest + node.after + 1)
         return due
 
     def needs(self, at: Offsets) -> dict[str, Floor]:
@@ -190,14 +215,7 @@ class Tree(Operator):
         if keeps is not None:
             said["keeps"] = {"what": keeps.what, "bound": keeps.bound}
         why = {} if inputs is None else self.flow(inputs).why()
-        bounds = dict(self.bounds)
-        said["tree"] = [
-            {"node": number, "is": node.kind, "reads": list(node.reads)}
-            | ({"stream": node.stream} if isinstance(node, Source) else {})
-            | ({"goes on": why[number]} if number in why else {})
-            | ({"bounded by": bounds[number]} if number in bounds else {})
-            for number, node in enumerate(self.tree)
-        ]
+        said["tree"] = explain_tree(self.tree, dict(self.bounds), why).splitlines()
         return said
 
 
@@ -207,6 +225,23 @@ def _as_changes(rows: pa.Table, form: str) -> Changes:
         return Changes.of(rows)
     weights = np.where(comes(rows), 1, -1).astype(np.int64)
     return Changes(rows.drop_columns([CHANGE]).combine_chunks(), weights)
+
+
+def _window_by_window(
+    came: dict[str, Changes], times_of: dict[str, str], end: int
+) -> Iterator[tuple[int, dict[str, Changes]]]:
+    """What came, as it is taken in: answers of windows one window after the other, and what is no answer first of all.
+
+    So what is combined of windows is answered for each of them, however many are over at once.
+    """
+    stamped = {name: integers(came[name].rows.column(column)) for name, column in times_of.items() if name in came}
+    moments = sorted({int(time) for times in stamped.values() for time in np.unique(times)})
+    others = {name: changes for name, changes in came.items() if name not in stamped}
+    for moment in moments:
+        yield moment, {**others, **{n: came[n].filter(stamped[n] == moment) for n in stamped}}
+        others = {}
+    if others or not moments or moments[-1] < end:
+        yield end, others
 
 
 def _is_table(reader: LogReader) -> bool:

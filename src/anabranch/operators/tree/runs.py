@@ -104,11 +104,13 @@ def numbered(column: Column) -> Codes:
     return compared_numbers(column, -(2**63)).view(np.uint64) ^ np.uint64(1 << 63)
 
 
-def run_of(changes: Changes, key: Sequence[str], code_of: CodeOf) -> Run:
-    """Changes as a run: each row once."""
+def run_of(changes: Changes, key: Sequence[str], code_of: CodeOf, ranked: str | None = None) -> Run:
+    """Changes as a run: each row once. `ranked`: the one column besides the key, in whose order those of a key are."""
     rows, count = changes.rows.combine_chunks(), len(changes)
     codes = code_of([rows.column(name) for name in key], count)
-    if code_of is hashed and tuple(key) == tuple(rows.column_names):
+    if ranked is not None:
+        ranks = numbered(rows.column(ranked))
+    elif code_of is hashed and tuple(key) == tuple(rows.column_names):
         ranks = codes
     else:
         ranks = hashes_of_rows(rows.columns, count)

@@ -147,6 +147,10 @@ class WindowSetOperation(Operator):
         axis = self._axis(end)
         return axis if self.unit == "rows" or axis == MIN_TIME else self.panes.next_end(axis)
 
+    @property
+    def answers_of_windows(self) -> tuple[int, int] | None:
+        return self.left.answers_of_windows
+
     def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
         return window_due(self, at, inputs, self.size)
 

@@ -43,6 +43,10 @@ class WindowedOperator(Operator):
             return at.time
         return self.panes.next_end(at.time)
 
+    @property
+    def answers_of_windows(self) -> tuple[int, int] | None:
+        return (self.slide, self.size) if self.unit == "time" else None
+
     def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
         return window_due(self, at, inputs, self.size)
 

@@ -82,6 +82,12 @@ def check_tokens(tokens: list[Token], text: str) -> None:
             raise error_at("NOT_IN_THE_LANGUAGE", f"{what} cannot be used in a query", text, token.start)
 
 
+def too_large(select: Select) -> SqlError:
+    return select.error(
+        "QUERY_TOO_LARGE", "the query is nested or chained too deeply", hint="cut it into several queries"
+    )
+
+
 def check_tree(select: Select, *, standing: bool, qualify: bool = False) -> None:
     """Refuses nodes and functions that are not known to be harmless; Spark does not have `qualify`."""
     for node in select.tree.walk():

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from anabranch.errors import SqlError
 from anabranch.sql.checking.inner_clauses import refuse_bounding, refuse_inner
-from anabranch.sql.checking.safety import check_tree
+from anabranch.sql.checking.safety import check_tree, too_large
 from anabranch.sql.history.joins import is_history_join, plan_history_join
 from anabranch.sql.history.landmarks import is_landmark, plan_landmark
 from anabranch.sql.joins.aggregates import is_join_aggregate, plan_join_aggregate
@@ -27,6 +26,7 @@ from anabranch.sql.standing.rows import is_of_rows, plan_rows
 from anabranch.sql.standing.sources import Lookup
 from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select
+from anabranch.sql.trees.standing import is_of_changes, plan_changes
 from anabranch.sql.windows.aggregates import is_window_aggregate, plan_window_aggregate
 from anabranch.sql.windows.rows import is_of_window_rows, plan_window_rows
 from anabranch.sql.windows.sets import is_of_sets, plan_sets
@@ -44,6 +44,7 @@ PLANS: tuple[PlanKind, ...] = (
     PlanKind("join with the past", is_history_join, plan_history_join),
     PlanKind("aggregates since a time", is_landmark, plan_landmark),
     PlanKind("join with a table", is_table_join, plan_table_join),
+    PlanKind("changes of an answer", is_of_changes, plan_changes),
     PlanKind("merge", is_merge, plan_merge),
     PlanKind("combination of aggregates", is_combination, plan_combination),
     PlanKind("aggregates over a join", is_join_aggregate, plan_join_aggregate),
@@ -66,9 +67,3 @@ def plan_standing(select: Select, lookup: Lookup, reducers: Registered = NONE_RE
         return replace(kind.plan(select, lookup, reducers), selects_all=selects_all(select))
     except RecursionError:
         raise too_large(select) from None
-
-
-def too_large(select: Select) -> SqlError:
-    return select.error(
-        "QUERY_TOO_LARGE", "the query is nested or chained too deeply", hint="cut it into several queries"
-    )

@@ -14,6 +14,7 @@ from anabranch.sql.standing.columns import column, in_parentheses
 from anabranch.sql.standing.rows import output_name, star_of
 from anabranch.sql.standing.sources import KEYWORDS
 from anabranch.sql.trees.context import Context, Ctes
+from anabranch.sql.trees.correlation import Correlation
 from anabranch.sql.trees.draft import Place, names_of
 from anabranch.sql.trees.grouping import GroupedResolver, Groups, has_aggregate, read_groups
 from anabranch.sql.trees.joining import Condition, applied, attached, build, columns_of
@@ -36,6 +37,8 @@ _CLAUSES = {
     "cluster": ("CLUSTER BY says nothing of an answer that changes", "leave it out", "CLUSTER"),
     "distribute": ("DISTRIBUTE BY says nothing of an answer that changes", "leave it out", "DISTRIBUTE"),
 }
+_MIXED_GROUPS = "an aggregate can only compare columns of the query around it by ="
+_MIXED_ROWS = "a subquery with DISTINCT, LIMIT or window functions can only compare columns of the query around it by ="
 
 
 def plan_block(context: Context, tree: exp.Select, ctes: Ctes) -> Relation:
@@ -45,11 +48,13 @@ def plan_block(context: Context, tree: exp.Select, ctes: Ctes) -> Relation:
     return Relation(answered.node, block.outputs)
 
 
-def plan_subquery(context: Context, tree: exp.Expr, outer: Scope, ctes: Ctes, use: str) -> Answered:
-    """A subquery; one SELECT may be about columns of the query around it."""
+def plan_subquery(
+    context: Context, tree: exp.Expr, outer: Scope, ctes: Ctes, use: str, *, equal: bool = False
+) -> Answered:
+    """A subquery; one SELECT may be about columns of the query around it, with `equal` by equalities alone."""
     if isinstance(tree, exp.Select) and not is_part(context.select, tree):
         uses: dict[str, Use] = {"exists": "exists", "in": "in", "value": "value"}
-        return _Block(context, tree, outer, ctes).answered(uses[use])
+        return _Block(context, tree, outer, ctes, equal).answered(uses[use])
     relation = context.query(context, tree, ctes)
     return Answered(relation.node, tuple(field.column for field in relation.fields))
 
@@ -60,9 +65,12 @@ class _Block:
     tree: exp.Select
     outer: Scope | None
     ctes: Ctes
+    equal: bool = False
     outputs: tuple[Field, ...] = ()
-    pairs: list[tuple[str, exp.Expr]] = field(default_factory=list)
-    mixed: list[exp.Expr] = field(default_factory=list)
+    correlation: Correlation = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.correlation = Correlation(self.context, self.outer)
 
     def answered(self, use: Use) -> Answered:
         """The block as what it is for: all its rows, whether there are any, a column of them, or one value."""
@@ -72,16 +80,23 @@ class _Block:
         read = read_from(self.context, tree, self.outer, self.ctes, self._read_on)
         scope = Scope(self.context.select, read.fields, self.outer)
         conditions = self._where(scope)
-        local = [c for c in conditions if not self._is_about_outer(c, columns_of(self.context, read.item))]
-        node = build(self.context, read.item, local)
-        node = self._correlated(node, [c for c in conditions if c not in local])
+        own = columns_of(self.context, read.item)
+        local = [c for c in conditions if not self._is_about_outer(c, own)]
+        others = [c for c in conditions if c not in local]
+        item = read.item
+        if self.equal and any(not self.correlation.is_equality(c, own) for c in others):
+            item, known, others = self.correlation.with_values(item, own, others, Place("a subquery", tree))
+            local += known
+        node = self.correlation.taken(build(self.context, item, local), others)
         return self._list(node, scope, use)
 
     def _check_clauses(self) -> None:
         tree = self.tree
         for name, (said, hint, keyword) in _CLAUSES.items():
-            if tree.args.get(name):
-                raise self.context.refuse(said, tree, hint, keyword)
+            clause = tree.args.get(name)
+            if clause:
+                node = clause[0] if isinstance(clause, list) else clause
+                raise self.context.refuse(said, node, hint, keyword)
         for name, value in tree.args.items():
             if value and name not in _HANDLED:
                 said = KEYWORDS.get(name, name.strip("_").upper())
@@ -103,50 +118,6 @@ class _Block:
     def _is_about_outer(self, condition: Condition, own: frozenset[str]) -> bool:
         return not condition.needs(self.context) <= own
 
-    def _correlated(self, node: int, conditions: Sequence[Condition]) -> int:
-        """Conditions that are about the query around, too: equalities, and others."""
-        context = self.context
-        own = frozenset(context.schema(node).names)
-        for condition in conditions:
-            if condition.attached or condition.value is None:
-                raise context.refuse(
-                    "a subquery can only be about the query right around it", condition.written,
-                    "join with it in FROM, or bring the columns along in the query between",
-                )  # fmt: skip
-            self._check_depth(condition, own)
-            sides = self._sides(condition.value, own)
-            if sides is None:
-                self.mixed.append(condition.value)
-                continue
-            node, (name,) = context.extended(node, [("key", sides[0], condition.written)], Place("WHERE"))
-            self.pairs.append((name, sides[1]))
-        return node
-
-    def _check_depth(self, condition: Condition, own: frozenset[str]) -> None:
-        assert self.outer is not None
-        assert condition.value is not None
-        around = {field.column for field in self.outer.fields}
-        if not names_of(condition.value) - own <= around:
-            raise self.context.refuse(
-                "a subquery can only be about the query right around it", condition.written,
-                "join with it in FROM, or bring the columns along in the query between",
-            )  # fmt: skip
-
-    def _sides(self, value: exp.Expr, own: frozenset[str]) -> tuple[exp.Expr, exp.Expr] | None:
-        value = value.unnest()
-        if not isinstance(value, exp.EQ):
-            return None
-        for one, other in ((value.this, value.expression), (value.expression, value.this)):
-            ours, theirs = names_of(one), names_of(other)
-            if ours and theirs and ours <= own and not theirs & own:
-                return one, other
-        return None
-
-    @property
-    def _keys(self) -> list[str]:
-        """The columns that are equal to something of the query around."""
-        return list(dict.fromkeys(name for name, _ in self.pairs))
-
     # -- the rest ----------------------------------------------------------------------------------
 
     def _list(self, node: int, scope: Scope, use: Use) -> Answered:
@@ -163,7 +134,7 @@ class _Block:
             return self._answer(node, ())
         windows = Windows(self.context, named_windows(tree))
         resolver = _RowResolver(self.context, scope, self.ctes, "the select list", windows=windows)
-        return self._finished(node, scope, use, resolver, windows, _Stage([], []))
+        return self._finished(node, scope, use, resolver, windows, None)
 
     def _check_list(self, scope: Scope) -> None:
         """The names of a select list that nothing else is asked of."""
@@ -184,7 +155,7 @@ class _Block:
             groups.place = Place("an aggregate", tree)
         read_groups(groups, tree, aliases)
         groups.inner.where = "an aggregate"
-        if groups.sets is not None and self.pairs:
+        if groups.sets is not None and self.correlation.pairs:
             raise context.refuse(
                 "CUBE, ROLLUP and GROUPING SETS cannot stand in a subquery that is about the query around it",
                 tree,
@@ -193,11 +164,9 @@ class _Block:
         windows = Windows(context, named_windows(tree))
         resolver = GroupedResolver(context, scope, self.ctes, "the select list", groups=groups, windows=windows)
         total = tree.args.get("group") is None
-        if total and self.pairs and use != "query":
+        if total and self.correlation.pairs and use != "query":
             return self._total(node, resolver, groups, use)
-        stage = _Stage([], [])
-        stage.groups = groups
-        return self._finished(node, scope, use, resolver, windows, stage)
+        return self._finished(node, scope, use, resolver, windows, groups)
 
     def _total(self, node: int, resolver: GroupedResolver, groups: Groups, use: Use) -> Answered:
         """An aggregate of all rows that are equal to the row around in something: a group for each such value.
@@ -219,19 +188,12 @@ class _Block:
             raise context.refuse(
                 "an aggregate that is compared with the query around cannot hold a subquery", tree, None
             )
-        self._refuse_mixed()
-        node = groups.applied(node, self._keys)
+        self.correlation.refuse_mixed(_MIXED_GROUPS, "join with it in FROM, and GROUP BY")
+        node = groups.applied(node, self.correlation.keys)
         if condition is not None:
             value = exp.Case(ifs=[exp.If(this=condition, true=value)])
         value = _with_zeros(value, groups.counts)
-        return Answered(node, (), tuple(self.pairs), (), value)
-
-    def _refuse_mixed(self) -> None:
-        if self.mixed:
-            raise self.context.refuse(
-                "an aggregate can only compare columns of the query around it by =", self.mixed[0],
-                "join with it in FROM, and GROUP BY",
-            )  # fmt: skip
+        return Answered(node, (), tuple(self.correlation.pairs), (), value)
 
     def _finished(
         self,
@@ -240,7 +202,7 @@ class _Block:
         use: Use,
         resolver: _RowResolver | GroupedResolver,
         windows: Windows,
-        stage: _Stage,
+        groups: Groups | None,
     ) -> Answered:
         context, tree = self.context, self.tree
         having = tree.args.get("having")
@@ -256,11 +218,11 @@ class _Block:
         ordering = self._ordering(items, resolver, use)
         if tree.args.get("sort") and not ordering:
             context.notes.append("SORT BY is left out: an answer that changes has no order")
-        if (windows.calls or tree.args.get("distinct") or ordering) and self.mixed and use != "exists":
-            self._refuse_mixed_order()
-        if stage.groups is not None:
-            self._refuse_mixed()
-            node = stage.groups.applied(node, self._keys)
+        if (windows.calls or tree.args.get("distinct") or ordering) and self.correlation.mixed and use != "exists":
+            self.correlation.refuse_mixed(_MIXED_ROWS, "join with it in FROM")
+        if groups is not None:
+            self.correlation.refuse_mixed(_MIXED_GROUPS, "join with it in FROM, and GROUP BY")
+            node = groups.applied(node, self.correlation.keys)
             self._check_grouped(node, [*conditions, *qualified], resolver)
             node = applied(context, node, conditions)
         elif conditions:
@@ -297,8 +259,8 @@ class _Block:
                 )
 
     def _windowed(self, node: int, windows: Windows) -> int:
-        if windows.calls and self.pairs:
-            keys = tuple(map(column, self._keys))
+        if windows.calls and self.correlation.pairs:
+            keys = tuple(map(column, self.correlation.keys))
             windows.calls = [replace(call, partition=(*keys, *call.partition)) for call in windows.calls]
         return windows.applied(node)
 
@@ -371,12 +333,6 @@ class _Block:
             "SYNTAX_ERROR", f"there is no column {written.name} in the select list", written, keyword="ORDER"
         )
 
-    def _refuse_mixed_order(self) -> None:
-        raise self.context.refuse(
-            "a subquery with DISTINCT, LIMIT or window functions can only compare columns of the query around it by =",
-            self.mixed[0], "join with it in FROM",
-        )  # fmt: skip
-
     def _selected(
         self, node: int, items: list[tuple[str, exp.Expr, exp.Expr]], ordering: Ordering | None, use: Use
     ) -> Answered:
@@ -396,7 +352,7 @@ class _Block:
         else:
             node, order = context.extended(node, ordering.values if ordering is not None else [], Place("ORDER BY"))
         if ordering is not None:
-            node = topped(context, node, ordering, order, self._keys)
+            node = topped(context, node, ordering, order, self.correlation.keys)
         self.outputs = tuple(Field(name, own) for (name, _, _), own in zip(items, names, strict=True))
         return self._answer(node, tuple(names))
 
@@ -404,7 +360,7 @@ class _Block:
         self, node: int, names: Sequence[str], items: list[tuple[str, exp.Expr, exp.Expr]], ordering: Ordering | None
     ) -> tuple[int, list[str]]:
         context = self.context
-        keys = tuple(dict.fromkeys((*self._keys, *names)))
+        keys = tuple(dict.fromkeys((*self.correlation.keys, *names)))
         schema = context.schema(node)
         place = Place("DISTINCT", self.tree, "DISTINCT")
         node = context.drafts.add(Aggregate(node, keys), pa.schema([schema.field(name) for name in keys]), place)
@@ -423,16 +379,7 @@ class _Block:
         return context.extended(node, values, Place("ORDER BY"))
 
     def _answer(self, node: int, columns: tuple[str, ...]) -> Answered:
-        return Answered(node, columns, tuple(self.pairs), tuple(self.mixed))
-
-
-@dataclass
-class _Stage:
-    """What comes between the rows of FROM and the select list."""
-
-    before: list[Condition]
-    after: list[Condition]
-    groups: Groups | None = None
+        return Answered(node, columns, tuple(self.correlation.pairs), tuple(self.correlation.mixed))
 
 
 @dataclass

@@ -12,18 +12,32 @@ import pyarrow as pa
 from sqlglot import exp
 
 from anabranch.errors import SqlError
-from anabranch.operators.tree.nodes import Aggregate, Expire, Latest, Part, Ranked, SetOperation, Source, Top, Union
+from anabranch.operators import operator_from_json
+from anabranch.operators.tree.nodes import (
+    Aggregate,
+    Call,
+    Expire,
+    Latest,
+    Part,
+    Ranked,
+    SetOperation,
+    Source,
+    Top,
+    Union,
+)
 from anabranch.sql.checking.safety import called
 from anabranch.sql.reading.intervals import format_us
 from anabranch.sql.tree import Select
 from anabranch.sql.trees.draft import Draft, DraftJoin, DraftRows, Place, names_of
 
-ONE_STATE = ("count", "sum", "avg", "min", "max", "bool_and", "bool_or", "stddev", "stddev_pop", "variance", "var_pop",
-             "max_by", "min_by")  # fmt: skip
+SUMS = ("count", "sum", "avg", "bool_and", "bool_or", "stddev", "stddev_pop", "variance", "var_pop")
+"""Functions that need no more than counts and sums."""
+ONE_STATE = (*SUMS, "min", "max", "max_by", "min_by")
 """Functions that need no more than one value for rows that only come."""
 _FEW = {"hour", "minute", "second", "month", "quarter", "dayofweek", "weekday", "day", "dayofmonth", "dayofyear",
         "weekofyear", "sign", "signum", "isnull", "isnotnull", "isnan"}  # fmt: skip
 """Functions that have few different values."""
+_ROWS = "the rows of "
 _ENDINGS = "EXPIRE AFTER INTERVAL 1 DAY, if rows count for so long, or ACCEPT UNBOUNDED"
 
 
@@ -37,6 +51,8 @@ class Growth:
     stream: str | None
     why: str
     few: frozenset[str] = frozenset()
+    comes: bool = False
+    """Whether its rows only ever come."""
 
 
 def bounds_of(
@@ -65,47 +81,76 @@ def _bound(node: Draft, below: Sequence[Growth], grows: str | None) -> str | Non
     if isinstance(node, Source | Part | DraftRows | Union):
         return ""
     if isinstance(node, Expire):
-        return f"the rows of {format_us(node.after)}"
-    why = " and ".join(dict.fromkeys(growth.why for growth in below if growth.why))
+        return f"rows for {format_us(_whole(node.after))}"
     if isinstance(node, Latest):
         return f"a row for each key of {grows}"
+    why = _together(below)
     if grows is None:
         return why or "what it reads"
     if isinstance(node, Aggregate):
-        totals = all(call.function in ONE_STATE and not call.distinct for call in node.calls)
+        totals = all(_is_total(call, below[0]) for call in node.calls)
         if totals and not node.keys:
             return "one row of totals"
         if totals and set(node.keys) <= below[0].few:
             return f"few groups: {', '.join(node.keys)}"
-    if isinstance(node, Top) and node.limit is not None and set(node.partition) <= below[0].few:
+    if isinstance(node, Top) and node.limit is not None and set(node.partition) <= below[0].few and below[0].comes:
         return f"{node.limit + node.offset} rows" + (" of each of few parts" if node.partition else "")
     return None
 
 
+def _is_total(call: Call, below: Growth) -> bool:
+    """Whether a call needs no more than one value, in place of all that it has seen."""
+    return call.function in (ONE_STATE if below.comes else SUMS) and not call.distinct
+
+
 def _growth(node: Draft, below: Sequence[Growth], grows: str | None, schema: pa.Schema) -> Growth:
     few = frozenset(f.name for f in schema if pa.types.is_boolean(f.type) or pa.types.is_int8(f.type))
-    why = " and ".join(dict.fromkeys(growth.why for growth in below if growth.why))
+    why = _together(below)
     if isinstance(node, Source):
         if node.form == "changes":
-            return Growth(None, f"the rows of {node.stream.removesuffix('.changes')}", few)
-        return Growth(node.stream, "", few)
+            return Growth(None, f"{_ROWS}{node.stream.removesuffix('.changes')}", few)
+        return Growth(node.stream, "", few, comes=True)
     if isinstance(node, Part):
-        return Growth(None, "the answers of windows" if "size" in node.operator else "the answers of a part", few)
+        return Growth(operator_from_json(node.operator).inputs[0], "", few, comes=True)
     if isinstance(node, Latest):
         return Growth(None, f"the keys of {grows}", few)
     if isinstance(node, Expire):
-        return Growth(None, f"the rows of {format_us(node.after)}", few)
+        return Growth(None, f"rows for {format_us(_whole(node.after))}", few)
     kept = frozenset(name for growth in below for name in growth.few if name in schema.names)
     if isinstance(node, DraftRows):
-        few |= {name for name, value in node.columns if _is_few(value, below[0].few)}
-        return Growth(grows, why, few)
+        few |= {
+            name
+            for name, value in node.columns
+            if _is_few(value, below[0].few)
+            and (value.find(exp.Mod) is None or pa.types.is_integer(schema.field(name).type))
+        }
+        return Growth(grows, why, few, below[0].comes)
     if isinstance(node, Aggregate) and grows is not None and set(node.keys) <= below[0].few:
         return Growth(None, "few groups" if node.keys else "one row", few | kept)
     if isinstance(node, Top) and node.limit is not None and set(node.partition) <= below[0].few:
         return Growth(None, f"{node.limit} rows", few | kept)
+    comes = all(growth.comes for growth in below)
     if isinstance(node, Union):
-        kept = frozenset()
-    return Growth(grows, why, few | kept)
+        return Growth(grows, why, few, comes)
+    is_inner = isinstance(node, DraftJoin) and node.join == "inner"
+    return Growth(grows, why, few | kept, comes and (is_inner or (isinstance(node, Aggregate) and not node.calls)))
+
+
+def _together(growths: Sequence[Growth]) -> str:
+    """What bounds what several nodes give, each thing said once."""
+    parts = list(dict.fromkeys(part for growth in growths for part in growth.why.split(" and ") if part))
+    names = list(dict.fromkeys(name for part in parts if part.startswith(_ROWS) for name in _names(part)))
+    rows = [f"{_ROWS}{', '.join(names)}"] if names else []
+    return " and ".join([*rows, *(part for part in parts if not part.startswith(_ROWS))])
+
+
+def _names(part: str) -> list[str]:
+    return part.removeprefix(_ROWS).split(", ")
+
+
+def _whole(after: int) -> int:
+    """What counts until just before the next window begins is told as the length of that."""
+    return after + 1 if (after + 1) % 1000 == 0 else after
 
 
 def _is_few(value: exp.Expr, few: frozenset[str]) -> bool:
@@ -117,7 +162,7 @@ def _is_few(value: exp.Expr, few: frozenset[str]) -> bool:
         return all(_is_few(result, few) for result in results)
     if not names_of(value):
         return True
-    if called(value) in _FEW or (isinstance(value, exp.Extract) and value.name.lower() in _FEW):
+    if called(value) in _FEW or (isinstance(value, exp.Extract) and value.name.lower() in _FEW - {"second"}):
         return True
     if isinstance(value, exp.Mod) and not names_of(value.expression):
         return True
@@ -126,17 +171,20 @@ def _is_few(value: exp.Expr, few: frozenset[str]) -> bool:
 
 def _unbounded(select: Select, node: Draft, stream: str, place: Place) -> SqlError:
     what = {
-        Aggregate: "keeps every group that ever was"
-        if isinstance(node, Aggregate) and node.calls
-        else "keeps every row",
+        Aggregate: "keeps every group that ever was" if getattr(node, "calls", ()) else "keeps every row",
         DraftJoin: "keeps every row of both sides",
         Ranked: "keeps every row",
         SetOperation: "keeps every row",
         Top: "keeps every row",
     }[type(node)]
     windowed = 'a subquery that reads "' + stream + '" with WINDOW = INTERVAL … after FROM'
+    if isinstance(node, Aggregate) and place.said == "GROUP BY":
+        what = "keeps every group that ever was"
     if isinstance(node, Aggregate) and not node.keys:
-        held = next(call for call in node.calls if call.function not in ONE_STATE or call.distinct)
+        held = next(
+            (call for call in node.calls if call.function not in ONE_STATE or call.distinct),
+            next(call for call in node.calls if call.function not in SUMS or call.distinct),
+        )
         what = f"keeps every value for {held.function}({'DISTINCT ' if held.distinct else ''}…)"
     if isinstance(node, Top) and node.limit is not None and node.partition:
         what = f"keeps {node.limit} rows of every part that ever was"

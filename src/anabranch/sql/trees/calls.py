@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 
 from anabranch.errors import AnabranchError, QueryError
 from anabranch.expressions import NotEvaluable
-from anabranch.functions.aggregates import AGGREGATES, aggregate
+from anabranch.functions.aggregates import aggregate
 from anabranch.sql.checking.safety import called
 from anabranch.sql.standing.columns import in_parentheses, joined
 from anabranch.sql.tree import Select
@@ -34,7 +33,6 @@ class AggregateCall:
     arguments: tuple[exp.Expr, ...]
     distinct: bool = False
     filter: exp.Expr | None = None
-    options: tuple[tuple[str, Any], ...] = ()
 
 
 def read_aggregate(select: Select, node: exp.Expr, read: Callable[[exp.Expr], exp.Expr]) -> AggregateCall:
@@ -54,11 +52,11 @@ def read_aggregate(select: Select, node: exp.Expr, read: Callable[[exp.Expr], ex
             hint=f"there are: {', '.join(sorted({*KNOWN} - {'every', 'any', 'some'}))}",
         )
     arguments, distinct = _arguments(call)
-    options: tuple[tuple[str, Any], ...] = ()
+    share = 0.0
     if isinstance(node, exp.WithinGroup):
         arguments, distinct = [*_within(select, node), *arguments], False
     if name in (*_SHARES, "percentile_cont"):
-        arguments, options = _share(select, node, name, arguments)
+        arguments, share = _share(select, node, name, arguments)
         name = "percentile" if name == "percentile_cont" else name
     values = [argument for argument in arguments if not isinstance(argument, exp.Star)]
     if name == "count_if":
@@ -73,9 +71,9 @@ def read_aggregate(select: Select, node: exp.Expr, read: Callable[[exp.Expr], ex
     if len(values) < len(arguments):
         raise select.error("FUNCTION_ARGUMENTS", f"{name}(*) means nothing", node, hint="name a column")
     _check(select, node, name, values, 2 if name in _BY else 1)
-    function = _TRUTHS.get(name, name)
+    function = f"{name}({share!r})" if name in _SHARES else _TRUTHS.get(name, name)
     idle = function in ("min", "max", *_TRUTHS.values())
-    return AggregateCall(function, tuple(map(read, values)), distinct and not idle, condition, options)
+    return AggregateCall(function, tuple(map(read, values)), distinct and not idle, condition)
 
 
 def _arguments(call: exp.Expr) -> tuple[list[exp.Expr], bool]:
@@ -131,9 +129,7 @@ def _within(select: Select, node: exp.WithinGroup) -> list[exp.Expr]:
     return [keys[0].this]
 
 
-def _share(
-    select: Select, node: exp.Expr, name: str, arguments: list[exp.Expr]
-) -> tuple[list[exp.Expr], tuple[tuple[str, Any], ...]]:
+def _share(select: Select, node: exp.Expr, name: str, arguments: list[exp.Expr]) -> tuple[list[exp.Expr], float]:
     if len(arguments) != 2:
         within = name != "percentile"
         raise select.error(
@@ -152,7 +148,7 @@ def _share(
             f"the share p is a constant from 0 to 1, got {shown(arguments[1])}",
             arguments[1],
         )
-    return arguments[:1], (("share", share),)
+    return arguments[:1], share
 
 
 def _check(select: Select, node: exp.Expr, name: str, values: Sequence[exp.Expr], count: int) -> None:
@@ -162,7 +158,7 @@ def _check(select: Select, node: exp.Expr, name: str, values: Sequence[exp.Expr]
         )
 
 
-def type_of_call(function: str, types: Sequence[pa.DataType], share: float | None = None) -> pa.DataType:
+def type_of_call(function: str, types: Sequence[pa.DataType]) -> pa.DataType:
     """The type of what is called, of arguments of some types; raises QueryError for those it does not take."""
     if function in _TRUTHS.values():
         if not (pa.types.is_boolean(types[0]) or pa.types.is_null(types[0])):
@@ -173,5 +169,4 @@ def type_of_call(function: str, types: Sequence[pa.DataType], share: float | Non
         return types[0]
     if function == "count":
         return pa.int64()
-    said = f"{function}({share})" if AGGREGATES[function].parameter is not None else function
-    return aggregate(said, types[0] if types else None).type
+    return aggregate(function, types[0] if types else None).type

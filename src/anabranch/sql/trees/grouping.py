@@ -63,7 +63,7 @@ class Groups:
         for name, known, _ in self.calls:
             if known == call:
                 return name
-        name = self.context.drafts.fresh(call.function)
+        name = self.context.drafts.fresh(call.function.partition("(")[0])
         self.calls.append((name, call, node))
         return name
 
@@ -145,12 +145,12 @@ class Groups:
 
         arguments = tuple(column_of(value, "value") for value in call.arguments)
         counted = None if call.filter is None else column_of(call.filter, "counted")
-        return Call(name, call.function, arguments, call.distinct, counted, call.options)
+        return Call(name, call.function, arguments, call.distinct, counted)
 
     def _type(self, call: Call, schema: pa.Schema, written: exp.Expr) -> pa.DataType:
         types = [schema.field(name).type for name in call.arguments]
         try:
-            return type_of_call(call.function, types, dict(call.options).get("share"))
+            return type_of_call(call.function, types)
         except QueryError as problem:
             raise self.context.select.error(problem.name, problem.message, written, hint=problem.hint) from None
 

@@ -260,9 +260,10 @@ def _of_one_type(context: Context, left: int, right: int, pair: Pair) -> Pair:
     try:
         type_ = common_type(types[0], types[1])
     except NotEvaluable:
+        said = shown(written) if isinstance(written, exp.EQ) else f"{shown(ours)} = {shown(theirs)}"
         raise context.select.error(
             "JOIN_KEYS_DIFFER",
-            f"{shown(ours)} is {type_name(types[0])}, and {shown(theirs)}, which it is to equal, {type_name(types[1])}",
+            f"{said} compares {type_name(types[0])} with {type_name(types[1])}",
             written if written is not None else ours,
             hint="CAST one of them to the type of the other",
         ) from None

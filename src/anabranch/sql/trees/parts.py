@@ -8,9 +8,9 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
-from anabranch.operators.tree.nodes import Part
+from anabranch.operators.base import Operator
+from anabranch.operators.tree.nodes import Expire, Part
 from anabranch.sql.checking.safety import called
-from anabranch.sql.standing.plan import plan_standing
 from anabranch.sql.tree import Select, Side
 from anabranch.sql.trees.context import Context
 from anabranch.sql.trees.draft import Place
@@ -19,9 +19,9 @@ from anabranch.sql.trees.typing import INSTEAD
 
 
 def is_part(select: Select, tree: exp.Expr) -> bool:
-    """Whether a query has clauses of ours, or groups by window(…); a set operation, whether one of its sides has."""
+    """Whether a query has clauses of ours, or groups by window(…); a set operation, whether all of its sides do."""
     if isinstance(tree, exp.SetOperation):
-        return any(is_part(select, side) for side in leaves(tree))
+        return all(is_part(select, side) for side in leaves(tree))
     if not isinstance(tree, exp.Select):
         return False
     if not _side(select, tree).is_empty:
@@ -48,10 +48,10 @@ def _side(select: Select, tree: exp.Expr) -> Side:
 
 def plan_part(context: Context, tree: exp.Expr) -> Relation:
     """A part as one node, with the columns it selects."""
+    from anabranch.sql.standing.plan import plan_standing  # which plans trees, too
+
     select = context.select
     whole = _as_query(select, tree)
-    if whole.window is None and isinstance(tree, exp.SetOperation):
-        raise AssertionError
     plan = plan_standing(whole, context.lookup, context.reducers)
     if plan.residual_sql is not None or plan.schema is None:
         raise select.error(
@@ -65,10 +65,29 @@ def plan_part(context: Context, tree: exp.Expr) -> Relation:
     ]
     drafts = context.drafts
     columns = [(drafts.fresh(field.name), field) for field in selected]
+    time = next((own for own, field in columns if field.name == plan.schema.time), None)
+    shown = len(columns)
+    if time is None:
+        time = drafts.fresh(plan.schema.time)
+        columns.append((time, plan.schema.arrow.field(plan.schema.time)))
     node = Part(plan.operator.to_json(), tuple((own, field.name) for own, field in columns))
     schema = pa.schema([pa.field(own, field.type) for own, field in columns])
     number = drafts.add(node, schema, Place("a part with a window" if whole.window else "a part", tree))
-    return Relation(number, tuple(Field(field.name, own) for own, field in columns))
+    after = _counts_for(select, plan.operator)
+    if after is not None:
+        number = drafts.add(Expire(number, time, after), schema, Place("the current window", tree))
+    return Relation(number, tuple(Field(field.name, own) for own, field in columns[:shown]))
+
+
+def _counts_for(select: Select, operator: Operator) -> int | None:
+    """How long answers of a part count: until the next window's, or as long as the query says; None: for good.
+
+    So a part with a window is the answer of the current one, and parts with the same windows are combined by them.
+    """
+    if select.bounding is not None and select.bounding.after is not None:
+        return select.bounding.after
+    windows = operator.answers_of_windows
+    return None if windows is None else windows[0] - 1
 
 
 def _as_query(select: Select, tree: exp.Expr) -> Select:

@@ -15,22 +15,22 @@ from sqlglot import exp
 
 from anabranch.errors import AnabranchError
 from anabranch.operators import operator_from_json
+from anabranch.operators.tree.explain import explain_tree
 from anabranch.operators.tree.nodes import Join, Node, Part, Rows, Source
 from anabranch.schema import sql_type
 from anabranch.sql.checking.archive_clauses import refuse_archives
-from anabranch.sql.checking.safety import check_tree
+from anabranch.sql.checking.safety import check_tree, too_large
 from anabranch.sql.reading.reduce_by import NONE_REGISTERED, Registered
 from anabranch.sql.standing.columns import column, joined, sql_of
-from anabranch.sql.standing.plan import too_large
 from anabranch.sql.standing.sources import Lookup
 from anabranch.sql.tree import Select
 from anabranch.sql.trees.bounds import bounds_of
 from anabranch.sql.trees.context import Context, Tables
 from anabranch.sql.trees.draft import Draft, DraftJoin, DraftRows, Place
-from anabranch.sql.trees.explain import explain_tree
+from anabranch.sql.trees.graph import Graph
 from anabranch.sql.trees.query import plan_query
 from anabranch.sql.trees.scope import Relation
-from anabranch.sql.trees.simplify import Graph, simplified
+from anabranch.sql.trees.simplify import simplified
 from anabranch.sql.trees.unique import uniques
 
 

@@ -87,7 +87,8 @@ class _SetPlanner:
 
     @property
     def place(self) -> Place:
-        return Place(self.said if self.tree.args.get("distinct") else f"{self.said} ALL", self.tree, self.said)
+        said = self.said if self.tree.args.get("distinct") else f"{self.said} ALL"
+        return Place(said, self.tree.expression, self.said)
 
     def plan(self) -> Relation:
         sides = [plan_query(self.context, side, self.ctes) for side in self._sides()]

@@ -156,6 +156,8 @@ class _Reader:
                 f"there are: {', '.join(sorted(KNOWN))}",
             )
         arguments = list(function.expressions)
+        if arguments and isinstance(arguments[0], exp.IgnoreNulls | exp.RespectNulls):  # f(x IGNORE NULLS)
+            ignores, arguments[0] = isinstance(arguments[0], exp.IgnoreNulls), arguments[0].this
         if arguments and isinstance(arguments[0], exp.Distinct):
             raise self._refuse(f"{name}(DISTINCT …) OVER is not available", "take DISTINCT in a subquery in FROM first")
         name = "avg" if name == "mean" else _PICKED.get(name, name)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from sqlglot import exp
 
 from anabranch.sql.checking.safety import called
-from anabranch.sql.standing.columns import column, conjuncts, without_own_functions
+from anabranch.sql.standing.columns import column, conjuncts, joined, without_own_functions
 from anabranch.sql.trees.context import Context, Ctes
 from anabranch.sql.trees.joining import Attachment, Condition
 from anabranch.sql.trees.scope import Scope
@@ -23,8 +22,6 @@ RANKING = frozenset(
     {"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead", "nth_value"}
 )
 """Functions that only a window has."""
-
-Test = Literal["exists", "in"]
 
 
 @dataclass
@@ -48,7 +45,8 @@ class Resolver:
 
     def conditions(self, written: exp.Expr) -> list[Condition]:
         """A condition as its parts that must all be true."""
-        return [self._condition(part) for part in conjuncts(without_own_functions(written.copy()))]
+        parts = conjuncts(without_own_functions(written.copy()))
+        return [self._condition(each) for part in parts for each in factored(part)]
 
     def _condition(self, written: exp.Expr) -> Condition:
         reader = replace(self, attached=[])
@@ -141,6 +139,29 @@ def placed(name: str, node: exp.Column) -> exp.Column:
     if isinstance(node.this, exp.Identifier):
         value.this.update_positions(node.this)
     return value
+
+
+def factored(condition: exp.Expr) -> list[exp.Expr]:
+    """`(a AND b) OR (a AND c)` as `a` and `b OR c`, so that an equality that is in all of them can be a key."""
+    branches = _branches(condition)
+    if len(branches) < 2:
+        return [condition]
+    parts = [conjuncts(branch) for branch in branches]
+    common = [part for part in parts[0] if all(part in other for other in parts[1:])]
+    if not common or any(part.find(exp.Query) for part in common):
+        return [condition]
+    rests = [joined([part for part in some if part not in common]) for some in parts]
+    whole = [] if None in rests else [exp.or_(*(rest for rest in rests if rest is not None), copy=True)]
+    return [*common, *whole]
+
+
+def _branches(condition: exp.Expr) -> list[exp.Expr]:
+    """The parts of a condition of which one must be true."""
+    if isinstance(condition, exp.Paren):
+        return _branches(condition.this)
+    if isinstance(condition, exp.Or):
+        return [*_branches(condition.this), *_branches(condition.expression)]
+    return [condition]
 
 
 def _negated(written: exp.Expr) -> tuple[exp.Expr, bool]:

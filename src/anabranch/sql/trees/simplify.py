@@ -7,7 +7,7 @@ types a literal by its digits, and a column by its type.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -40,68 +40,20 @@ from anabranch.sql.trees.draft import (
     picked,
     without,
 )
+from anabranch.sql.trees.graph import Graph, moved, nested
+from anabranch.sql.trees.pushing import pushed
 from anabranch.sql.trees.typing import constant_of
 
 _SAFE = ("row_number", "rank", "dense_rank")
 """Functions that are the same among the first rows of an order as among all."""
 
 
-@dataclass
-class Graph:
-    """Nodes, their columns, and their places; the last is the answer."""
-
-    nodes: list[Draft]
-    schemas: list[pa.Schema]
-    places: list[Place]
-
-    @staticmethod
-    def of(drafts: Drafts, last: int) -> Graph:
-        graph = Graph(list(drafts.nodes), list(drafts.schemas), list(drafts.places))
-        return graph.up_to(last)
-
-    def up_to(self, last: int) -> Graph:
-        """What the node `last` is made of, each thing once."""
-        wanted = {last}
-        for number in range(last, -1, -1):
-            if number in wanted:
-                wanted.update(self.nodes[number].reads)
-        made = Graph([], [], [])
-        places: dict[int, int] = {}
-        for number in sorted(wanted):
-            places[number] = made.add(moved(self.nodes[number], places), self.schemas[number], self.places[number])
-        return made
-
-    def add(self, node: Draft, schema: pa.Schema, place: Place) -> int:
-        for number, known in enumerate(self.nodes):
-            if known == node and not isinstance(node, Part):
-                return number
-        self.nodes.append(node)
-        self.schemas.append(schema)
-        self.places.append(place)
-        return len(self.nodes) - 1
-
-    def readers(self) -> Counter[int]:
-        return Counter(read for node in self.nodes for read in node.reads)
-
-
 def simplified(drafts: Drafts, last: int) -> Graph:
     """The tree of a node."""
-    graph = Graph.of(drafts, last)
-    graph = _merged(graph)
-    graph = _first_rows(graph)
+    graph = pushed(_merged(Graph.of(drafts, last)))
+    graph = _first_rows(_merged(graph))
     graph = _pruned(graph)
     return _merged(graph)
-
-
-def moved(node: Draft, places: dict[int, int]) -> Draft:
-    """A node that reads others."""
-    if isinstance(node, DraftRows | Aggregate | Top | Ranked | Expire | Latest):
-        return replace(node, input=places[node.input])
-    if isinstance(node, DraftJoin | SetOperation):
-        return replace(node, left=places[node.left], right=places[node.right])
-    if isinstance(node, Union):
-        return replace(node, inputs=tuple(places[number] for number in node.inputs))
-    return node
 
 
 # -- rows of rows ----------------------------------------------------------------------------------
@@ -160,7 +112,7 @@ def _together(upper: DraftRows, lower: DraftRows, wanted: pa.Schema, base: pa.Sc
     def put_in(value: exp.Expr) -> exp.Expr:
         if isinstance(value, exp.Column):
             return values[value.name]
-        return value.copy().transform(lambda node: _nested(values[node.name]) if isinstance(node, exp.Column) else node)
+        return value.copy().transform(lambda node: nested(values[node.name]) if isinstance(node, exp.Column) else node)
 
     columns = tuple((name, put_in(value)) for name, value in upper.columns)
     where = (*lower.where, *(put_in(value) for value in upper.where))
@@ -170,10 +122,6 @@ def _together(upper: DraftRows, lower: DraftRows, wanted: pa.Schema, base: pa.Sc
     if not all(_has_type(value, base, None) for value in where):
         return None
     return DraftRows(lower.input, columns, where)
-
-
-def _nested(value: exp.Expr) -> exp.Expr:
-    return value.copy() if isinstance(value, exp.Column) else exp.Paren(this=value.copy())
 
 
 def _has_type(value: exp.Expr, schema: pa.Schema, wanted: pa.DataType | None) -> bool:

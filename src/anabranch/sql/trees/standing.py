@@ -19,6 +19,13 @@ from anabranch.sql.trees.plan import plan_tree
 from anabranch.tables.declaration import NUMBER, RESERVED
 
 
+def is_of_changes(select: Select) -> bool:
+    """True if what changes of an answer is asked for that is not one of windows."""
+    windowed = select.window is not None or bool(select.pairs) or select.merge is not None
+    asked = (select.emit is not None and select.emit.changes) or select.bounding is not None
+    return asked and not windowed
+
+
 def plan_changes(select: Select, lookup: Lookup, reducers: Registered) -> StandingPlan:
     """What keeps the answer of a SELECT up to date."""
 

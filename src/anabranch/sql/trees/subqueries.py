@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from anabranch.operators.tree.nodes import Aggregate, Call
 from anabranch.sql.standing.columns import column, in_parentheses
-from anabranch.sql.trees.draft import DraftRows, Place, as_they_are, names_of
+from anabranch.sql.trees.draft import DraftRows, Place, as_they_are
 from anabranch.sql.trees.joining import Attachment
 from anabranch.sql.trees.unique import uniques
 
@@ -70,7 +70,7 @@ def attached_where(
     """EXISTS or IN, or its opposite, as a join of rows for which it is true; with IN of a total, as a comparison."""
     if isinstance(test, exp.Exists):
         inner = _answered(resolver, test, "exists")
-        place = Place("NOT EXISTS" if negated else "EXISTS", test)
+        place = Place("NOT EXISTS" if negated else "EXISTS", test, "EXISTS")
         return None, Attachment("anti" if negated else "semi", inner.node, inner.equal(), place, inner.mixed)
     values = _values_of(test)
     inner = _answered(resolver, test, "in")
@@ -92,7 +92,7 @@ def attached_test(resolver: Resolver, test: exp.Exists | exp.In, *, positive: bo
     context = resolver.context
     is_exists = isinstance(test, exp.Exists)
     values = [] if isinstance(test, exp.Exists) else _values_of(test)
-    inner = _answered(resolver, test, "exists" if is_exists else "in")
+    inner = _answered(resolver, test, "exists" if is_exists else "in", equal=True)
     values = [resolver.visit(value) for value in values]
     place = Place("EXISTS" if is_exists else "IN", test)
     if inner.mixed:
@@ -180,7 +180,7 @@ def _counted(context: Context, inner: Answered, place: Place) -> Attachment:
 def attached_value(resolver: Resolver, node: exp.Subquery) -> exp.Expr:
     """A subquery as a value: one row for each row, or none."""
     context = resolver.context
-    inner = _answered(resolver, node, "value")
+    inner = _answered(resolver, node, "value", equal=True)
     place = Place("a subquery", node)
     if len(inner.columns) != 1 and inner.value is None:
         raise context.select.error(
@@ -214,10 +214,10 @@ def _left(inner: Answered, place: Place) -> Attachment:
 # -- what all have in common -----------------------------------------------------------------------
 
 
-def _answered(resolver: Resolver, node: exp.Expr, use: str) -> Answered:
+def _answered(resolver: Resolver, node: exp.Expr, use: str, *, equal: bool = False) -> Answered:
     from anabranch.sql.trees.block import plan_subquery
 
-    return plan_subquery(resolver.context, query_of(node), resolver.scope, resolver.ctes, use)
+    return plan_subquery(resolver.context, query_of(node), resolver.scope, resolver.ctes, use, equal=equal)
 
 
 def _values_of(test: exp.In) -> list[exp.Expr]:
@@ -238,7 +238,3 @@ def _check_count(resolver: Resolver, test: exp.Expr, values: Sequence[exp.Expr],
 
 def _or_zero(name: str) -> exp.Expr:
     return exp.Anonymous(this="coalesce", expressions=[column(name), exp.Literal.number(0)])
-
-
-def is_about(names: frozenset[str], *values: exp.Expr) -> bool:
-    return bool(names & names_of(*values))

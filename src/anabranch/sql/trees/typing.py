@@ -21,6 +21,8 @@ INSTEAD = "compute it in a CREATE STREAM … AS SELECT … first and read that s
 def type_of(select: Select, value: exp.Expr, schema: pa.Schema, written: exp.Expr | None = None) -> pa.DataType:
     """The type of an expression over the columns of a schema; one that needs Spark is refused where it stands."""
     place = value if written is None else written
+    if isinstance(value, exp.Column) and value.name in schema.names:
+        return schema.field(value.name).type
     try:
         return expressions.compile(sql_of(value), schema).type
     except NotEvaluable:
@@ -87,9 +89,9 @@ def constant_of(value: exp.Expr) -> object:
 def _needs_spark(select: Select, value: exp.Expr, schema: pa.Schema, place: exp.Expr) -> SqlError:
     culprit, reason = _culprit(value, schema)
     name = called(culprit)
-    what = f"{name}()" if name else shown(culprit)
-    if start := culprit.find(exp.Column, exp.Anonymous):
-        place = culprit if "start" in start.meta or any("start" in n.meta for n in culprit.walk()) else place
+    what = f"{name}()" if name else shown(place.unalias() if culprit is value else culprit)
+    if any("start" in node.meta for node in culprit.walk()):
+        place = culprit
     return select.error(
         "EXPRESSION_NEEDS_SPARK",
         f"{what} needs Spark SQL, which cannot keep an answer that changes",

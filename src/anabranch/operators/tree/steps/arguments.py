@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from anabranch.kernels.groups import encode
-from anabranch.kernels.values import Column, integers, one_array, valid
+from anabranch.kernels.values import Column, has_order_number, integers, one_array, valid
 from anabranch.operators.tree.arrangement import Arrangement, Found
 from anabranch.operators.tree.changes import Changes, Weights
 from anabranch.operators.tree.replaced import Replaced
@@ -57,11 +57,19 @@ class Argument:
         if about.distinct:
             self._often = Replaced(pa.schema([*self._keys, *self._values, ("rows", pa.int64())]), self._names)
         self._arranged: Arrangement | None = None
+        self.has_edges = False
+        """Whether `edge_of` can tell the first and last of values that are kept."""
 
     def arrange(self) -> None:
         """Keep all values by group, so that `values_of` finds them."""
         if self._arranged is None:
-            self._arranged = Arrangement(pa.schema([*self._keys, *self._values]), [key.name for key in self._keys])
+            alone = len(self.types) == 1 and has_order_number(self.types[0])
+            self._arranged = Arrangement(
+                pa.schema([*self._keys, *self._values]),
+                [key.name for key in self._keys],
+                ranked=self._values[0].name if alone else None,
+            )
+            self.has_edges = alone
 
     def came(self, changes: Changes, groups: Touched) -> Came:
         """The values that count of some changes, which are taken in; once for each."""
@@ -78,7 +86,16 @@ class Argument:
         """All values of some groups as they are now, by their numbers, if they are kept."""
         assert self._arranged is not None
         at = pa.array(numbers)
-        found: Found = self._arranged.found([key.take(at) for key in groups.keys], len(numbers))
+        return self._came(self._arranged.found([key.take(at) for key in groups.keys], len(numbers)), numbers)
+
+    def edge_of(self, groups: Touched, numbers: Places, *, last: bool) -> Came:
+        """The first or last value of each of some groups as they are now, by their numbers."""
+        assert self._arranged is not None
+        at = pa.array(numbers)
+        keys = [key.take(at) for key in groups.keys]
+        return self._came(self._arranged.edge_of(keys, len(numbers), last=last), numbers)
+
+    def _came(self, found: Found, numbers: Places) -> Came:
         rows = found.changes.rows
         values = [one_array(rows.column(field.name)) for field in self._values]
         return Came(numbers[found.of], found.changes.weights, values)

@@ -54,6 +54,9 @@ def type_of(call: Call, schema: pa.Schema) -> pa.DataType:
     """The type of a call's column; a call that cannot be computed here is a mistake of who made it."""
     if call.function not in FUNCTIONS or call.distinct:
         raise ValueError(f"{call.function} is no window function that is computed here")
+    unit, *ends = dict(call.options).get("frame", ("range", None, 0))
+    if unit not in ("rows", "range") or (unit == "range" and not {*ends} <= {None, 0}):
+        raise ValueError(f"a frame of {unit} {ends} is not computed here")
     if call.function in _BY_PLACE:
         return _BY_PLACE[call.function][1]
     if call.function == "ntile":

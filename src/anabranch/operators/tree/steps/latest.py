@@ -2,7 +2,8 @@
 
 A row that comes takes the place of the one with its key, whatever the feed calls that; one that says that the row goes
 takes it away, if it is there. So the answer follows from the last row of each key alone, however rows were cut. This is
-the one step for which it counts in which order rows stand: it reads a source, which gives them as the stream has them.
+the one step for which it counts in which order rows stand: it reads a source, or Rows of one, which give them as the
+stream has them.
 """
 
 from __future__ import annotations

@@ -94,6 +94,8 @@ class Best:
         again = np.flatnonzero(gone)
         if not len(again):
             return _spread(len(groups), [found])
+        if self.argument.has_edges:
+            return _spread(len(groups), [found, self.argument.edge_of(groups, again, last=self._largest)])
         rows = self.argument.values_of(groups, again)
         first = self._first(rows.of, rows.values)
         rest = Came(rows.of[first], rows.weights[first], [value.take(pa.array(first)) for value in rows.values])

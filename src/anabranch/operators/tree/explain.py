@@ -19,23 +19,30 @@ from anabranch.operators.tree.nodes import (
     Top,
     Union,
 )
-from anabranch.sql.reading.intervals import format_us
 
 
-def explain_tree(nodes: Sequence[Node], bounds: Mapping[int, str] | None = None) -> str:
-    """An indented list, a node below the one that reads it; what is read twice is shown once."""
+def explain_tree(
+    nodes: Sequence[Node], bounds: Mapping[int, str] | None = None, why: Mapping[int, str] | None = None
+) -> str:
+    """An indented list, a node below the one that reads it; what is read twice is shown once.
+
+    `bounds` say what bounds what a node keeps, `why` how it goes on when something changes.
+    """
     lines: list[str] = []
     shown: set[int] = set()
 
     def show(number: int, depth: int) -> None:
         again = number in shown
-        bound = (bounds or {}).get(number)
         said = f"{nodes[number].kind} as above" if again else described(nodes[number])
-        lines.append("  " * depth + f"{number} {said}" + (f"  -- keeps {bound}" if bound and not again else ""))
-        if not again:
-            shown.add(number)
-            for read in nodes[number].reads:
-                show(read, depth + 1)
+        bound = f"  -- bounded by {bounds[number]}" if bounds and number in bounds and not again else ""
+        lines.append("  " * depth + f"{number} {said}{bound}")
+        if again:
+            return
+        if why and number in why:
+            lines.append("  " * depth + f"  · {why[number]}")
+        shown.add(number)
+        for read in nodes[number].reads:
+            show(read, depth + 1)
 
     show(len(nodes) - 1, 0)
     return "\n".join(lines)
@@ -68,7 +75,7 @@ def described(node: Node) -> str:
     if isinstance(node, Ranked):
         return f"ranked{_window(node.partition, node.order)}: {', '.join(map(_call, node.calls))}"
     if isinstance(node, Expire):
-        return f"expire {format_us(node.after)} after {node.column}"
+        return f"expire {node.after / 1e6:g} s after {node.column}"
     if isinstance(node, Latest):
         return f"latest of each {', '.join(node.key)} by {node.change}"
     return node.kind
