@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -45,6 +45,7 @@ from anabranch.queries.going_on import GoingOn
 from anabranch.queries.hosts import Problem
 from anabranch.queries.ingest import Ingest
 from anabranch.queries.questions import Questions
+from anabranch.queries.refreshing import Refreshing
 from anabranch.queries.standing import StandingQueries, Surroundings
 from anabranch.queries.timekeeper import Timekeeper
 from anabranch.queries.view import View
@@ -60,6 +61,7 @@ from anabranch.sql.statements import SelectOnce
 from anabranch.sql.tree import Select
 from anabranch.tables.changes import Changes, found_and_deleted, inserted, upserted
 from anabranch.tables.declaration import TableInfo
+from anabranch.tables.origin import Origin
 from anabranch.tables.state import State
 from anabranch.tables.writing import TableWriter
 
@@ -107,7 +109,8 @@ class Database:
         )
         self.archives = Archives(self.catalog, self.settings, self._clock, self._questions.ask, active=queries)
         self._time = Timekeeper(self.catalog, self.settings, self._clock, self._query_of, self._writers.known)
-        self._going_on = GoingOn(self.catalog, self.settings, self._clock, self._writers, self._time)
+        self._refreshing = Refreshing(self.catalog, self._tables, self._clock)
+        self._going_on = GoingOn(self.catalog, self.settings, self._clock, self._writers, self._time, self._refreshing)
         self._queries = StandingQueries(
             Surroundings(
                 self.catalog,
@@ -217,6 +220,29 @@ class Database:
         writer = self.table_writer(table)
         rows = keys_of(writer.info, keys)
         return writer.change(lambda state: found_and_deleted(writer.info, state, rows)).counts[2]
+
+    def create_copy(
+        self,
+        name: str,
+        origin: Origin,
+        key: Sequence[str],
+        *,
+        columns: Sequence[tuple[str, str]] = (),
+        required: Sequence[str] = (),
+        retain_us: int | None = None,
+    ) -> int:
+        """CREATE TABLE … FROM as a call: a table with the rows of a file; gives how many there are.
+
+        Without `columns` (names and SQL types) they are those of the file.
+        """
+        self._check()
+        info = self._tables.create_copy(name, origin, columns, key, required, retain_us)
+        return len(self.table_writer(info.name).state())
+
+    def refresh_table(self, table: str) -> int:
+        """Compare a table that is a copy of a file with that now; gives how many rows came, went or changed."""
+        self._check()
+        return self._tables.refresh(table).touched
 
     def table_writer(self, table: str) -> TableWriter:
         """What changes a table in this process."""

@@ -98,7 +98,9 @@ class StreamSchema:
     arrow: pa.Schema
     time: str
     key: tuple[str, ...] = ()
-    """Of the changes of a table: the columns that say which row changes."""
+    """Of the changes of a table, and of a change feed: the columns that say which row changes."""
+    changes_by: str | None = None
+    """Of a change feed: the column that says what became of a row."""
 
     @staticmethod
     def of(columns: Mapping[str, str] | Iterable[tuple[str, str]], time: str | None = None) -> StreamSchema:

@@ -110,6 +110,11 @@ SETTINGS: tuple[Setting, ...] = (
         "Where files that SQL names (token_file, tls_root) may lie, with colons between; relative: in the database.",
     ),
     Setting(
+        "table_directories",
+        "",
+        "Where files that CREATE TABLE … FROM names may lie, as above; empty: nowhere.",
+    ),
+    Setting(
         "dataspace_hosts",
         "localhost",
         "Servers that SQL may name: host or host:port with commas between; also *.domain, 10.0.0.0/8 and *.",

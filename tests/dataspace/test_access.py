@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from anabranch.dataspace.access import Access
+from anabranch.dataspace.access import Access, opened
 from anabranch.dataspace.security import Security
 from anabranch.errors import AnabranchError
 from anabranch.log import Storage
@@ -101,6 +101,24 @@ def test_a_pipe_is_no_file_and_nobody_waits_for_it(secrets: Path) -> None:
     (secrets / "inner").mkdir()
     for path in ("pipe", "inner"):
         assert name_of(lambda path=path: Access((str(secrets),)).read(path, "token")) == "FILE_NOT_FOUND"
+
+
+def test_a_folder_that_became_a_link_after_it_was_looked_at_is_not_gone_through(secrets: Path) -> None:
+    (secrets / "folder").symlink_to(secrets.parents[1])
+    with opened(str(secrets / "token")) as file:
+        assert file.read() == TOKEN.encode()
+    with pytest.raises(OSError), opened(str(secrets / "folder" / "outside")):  # noqa: PT011 - any will do
+        pass
+
+
+def test_tables_have_directories_of_their_own_and_none_by_themselves(secrets: Path) -> None:
+    root = Storage(str(secrets.parent))
+    assert Access.of(Settings({}, {}), root).tables == ()
+    access = Access.of(Settings({"table_directories": "/srv/data:secrets"}, {}), root)
+    assert access.tables == ("/srv/data", str(secrets))
+    assert access.place_of_table("token") == str(secrets / "token")
+    assert name_of(lambda: access.place_of_table("../anabranch.json")) == "FILE_NOT_ALLOWED"
+    assert name_of(lambda: Access((str(secrets),)).place_of_table("token")) == "FILE_NOT_ALLOWED"
 
 
 def test_relative_directories_are_inside_of_the_database(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ import anabranch.testing
 from anabranch.connectors import CONNECTORS, Connector
 from anabranch.database import Database
 from anabranch.errors import AnabranchError
-from anabranch.log import order
+from anabranch.log import feed, order
 from anabranch.queries import Query
 from anabranch.result import Result
 from anabranch.schema import TYPES
@@ -197,7 +197,7 @@ def raised_names(module: Path) -> set[str]:
 def test_errors_are_documented_and_exist() -> None:
     raised = set().union(*(raised_names(module) for module in SOURCES.rglob("*.py")))
     assert {"AGGREGATE_UNBOUNDED", "SYNTAX_ERROR", "TYPE_MISMATCH", "WORKER_DID_NOT_START"} <= raised
-    raised |= {order.LATE, order.FUTURE, order.NULL}
+    raised |= {order.LATE, order.FUTURE, order.NULL, feed.NOT_KNOWN, feed.NO_KEY}
     documented = [name for name in first_cells(page("errors.md")) if ERROR_NAME.fullmatch(name)]
     assert sorted(documented) == sorted(set(documented)), "a name is there twice"
     assert raised - set(documented) == set(), "not documented"
@@ -291,7 +291,8 @@ def test_sql_examples_of_the_language_do_what_its_pages_say(tmp_path: Path) -> N
     """In one database, page by page: examples build on those before."""
     last = ""
     ran = 0
-    with SparklessDatabase(tmp_path / "db") as db:
+    (tmp_path / "products.csv").write_text("id,name,price\n1,tea,3.5\n2,rum,12.0\n")
+    with SparklessDatabase(tmp_path / "db", settings={"table_directories": str(tmp_path)}) as db:
         for name, block in ((name, block) for name, text in LANGUAGE.items() for block in blocks(text)):
             place = f"{name}:{block.line}"
             if wanted := expected_error(block):

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 _MARKER = "anabranch.json"
 _PLAN = "plan.json"
+_DROPPED = "dropped"
 PLAN_FORMAT = 1
 """Changes when plans that were written down would no longer be read as they were meant."""
 
@@ -170,9 +171,16 @@ class Catalog:
     def _hosted_names(self) -> list[str]:
         return [member.entry.name.lower() for member in self.hosted.all()]
 
+    def streams_changed(self) -> int | None:
+        """A number that differs once a stream or table was made or dropped; None where nobody can tell."""
+        return self.root.child("streams").changed()
+
     def schema(self, name: str) -> StreamSchema:
         info = self.stream(name)
-        return replace(info.schema, key=TableInfo.of(info).key) if info.origin in (TABLE, VIEW) else info.schema
+        if info.origin in (TABLE, VIEW):
+            return replace(info.schema, key=TableInfo.of(info).key)
+        feed = info.feed
+        return info.schema if feed is None else replace(info.schema, key=feed.key, changes_by=feed.change)
 
     def streams(self) -> list[StreamInfo]:
         """Those whose declaration can be read."""
@@ -290,18 +298,43 @@ class Catalog:
     def views(self) -> list[TableInfo]:
         return [self.view(name) for name in sorted(self.view_names())]
 
-    def create_table(self, info: TableInfo) -> None:
+    def create_table(self, info: TableInfo, fill: Callable[[Storage], None] | None = None) -> None:
+        """A new table. `fill` writes its first rows: it is there with them, or not at all."""
         if changes_owner(info.name) is not None:
             raise CatalogError("NAME_NOT_ALLOWED", f'"{info.name}" would be the name of the changes of another table')
         check_stream(info.stream())
+        if fill is not None:
+            self._create_filled(info, fill)
+            return
         with self.lock():
-            self.refuse_if_taken(info.name)
-            self.refuse_if_taken(info.changes)
+            self._refuse_if_table(info)
             storage = self.stream_storage(info.changes)
             storage.delete_all()
             storage.make()
             hold_all(storage)
             info.stream().create(storage)
+
+    def _create_filled(self, info: TableInfo, fill: Callable[[Storage], None]) -> None:
+        """Made where what is dropped lies, and moved to its place: who dies in between leaves nothing to be found."""
+        self._refuse_if_table(info)
+        begun = self.root.child(_DROPPED, secrets.token_hex(8))
+        begun.make()
+        try:
+            hold_all(begun)
+            info.stream().create(begun)
+            fill(begun)
+            with self.lock():
+                self._refuse_if_table(info)
+                storage = self.stream_storage(info.changes)
+                storage.delete_all()
+                self.root.filesystem.move(begun.path, storage.path)
+                self.root.child("streams").sync(_directory(info.changes))
+        finally:
+            begun.delete_all()
+
+    def _refuse_if_table(self, info: TableInfo) -> None:
+        self.refuse_if_taken(info.name)
+        self.refuse_if_taken(info.changes)
 
     def table_schema(self, name: str) -> StreamSchema | None:
         """The columns of a table or view, as a SELECT that is asked once reads them; None if there is none."""
@@ -524,7 +557,7 @@ class Catalog:
 
     def _remove(self, kind: str, name: str) -> None:
         """Rename first, so that a crash leaves either all of it or nothing that anyone would find."""
-        trash = self.root.child("dropped")
+        trash = self.root.child(_DROPPED)
         trash.make()
         place = secrets.token_hex(8)
         with contextlib.suppress(FileNotFoundError):

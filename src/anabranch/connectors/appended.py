@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from anabranch.connectors.base import Connector, Declared, Option
 from anabranch.dataspace.access import Access
-from anabranch.log.stream import APPENDED, StreamInfo
+from anabranch.log.feed import Feed
+from anabranch.log.stream import APPENDED, StreamInfo, feed_options
 from anabranch.schema import StreamSchema
 from anabranch.settings import PER_STREAM, SETTINGS, Settings
 
@@ -17,11 +18,13 @@ class Appended(Connector):
     appendable = True
 
     def declare(self, said: Declared, access: Access) -> StreamInfo:
+        schema = StreamSchema.of(said.columns, said.time)
+        feed = None if said.changes_by is None else Feed.declare(said.changes_by, said.key, schema.arrow)
         return StreamInfo(
             said.name,
-            StreamSchema.of(said.columns, said.time),
+            schema,
             said.skew_us,
             said.retain_us,
-            options=Settings.for_stream(said.options),
+            options={**Settings.for_stream(said.options), **({} if feed is None else feed_options(feed))},
             idle_us=said.idle_us,
         )

@@ -42,6 +42,9 @@ class Declared:
     retain_us: int | None = None
     idle_us: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    changes_by: str | None = None
+    """The column that says what became of a row of some table elsewhere, of which `key` says which it is."""
+    key: tuple[str, ...] = ()
 
 
 class Connector(ABC):

@@ -1,19 +1,22 @@
 """What SQL may reach outside of its database: files in some directories, servers at some addresses.
 
 Whoever writes a statement need not be who runs the process: a statement may name a file of that user's and a server to
-send it to. So both are looked at against the settings `file_directories` and `dataspace_hosts`, when a stream is
-declared and each time it is opened, and what is not listed is refused before it is touched: the answer tells nothing
-of whether it is there. What a Python program names itself is not looked at.
+send it to, or a file to read as a table. So files are looked at against the settings `file_directories` and
+`table_directories`, servers against `dataspace_hosts`, when a stream or table is declared and each time it is opened or
+read again, and what is not listed is refused before it is touched: the answer tells nothing of whether it is there.
+What a Python program names itself is not looked at.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
 import socket
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 from anabranch.errors import AnabranchError, SetupError
 from anabranch.log.storage import Storage
@@ -80,17 +83,16 @@ class Access:
 
     directories: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ("localhost",)
+    tables: tuple[str, ...] = ()
+    """Where the files of tables may lie."""
 
     @staticmethod
     def of(settings: Settings, root: Storage) -> Access:
         """What the settings open for the database at `root`; relative directories are inside of it."""
-        directories = [directory for directory in settings["file_directories"].split(os.pathsep) if directory]
-        if not root.is_local:
-            directories = [directory for directory in directories if os.path.isabs(directory)]
         hosts = tuple(host.strip() for host in settings["dataspace_hosts"].split(",") if host.strip())
         for host in hosts:
             _Pattern.of(host)
-        return Access(tuple(os.path.join(root.path, directory) for directory in directories), hosts)
+        return Access(_listed(settings, "file_directories", root), hosts, _listed(settings, "table_directories", root))
 
     # -- files -------------------------------------------------------------------------------
 
@@ -106,16 +108,23 @@ class Access:
             )
         real = next(filter(os.path.lexists, inside), inside[0])
         try:
-            # Not through a link that was put there meanwhile, and without waiting for a pipe's other end.
-            handle = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            with open(handle, "rb") as file:
-                if not stat.S_ISREG(os.fstat(handle).st_mode):
-                    raise OSError(0, "it is not a file")
+            with opened(real) as file:
                 return file.read(_LARGEST_FILE)
         except OSError as problem:
             raise SetupError(
                 "FILE_NOT_FOUND", f'the {what} file "{path}" cannot be read', detail=problem.strerror
             ) from None
+
+    def place_of_table(self, path: str) -> str:
+        """Where a file or folder really lies that a table is a copy of; a relative path is looked for in each place."""
+        inside = [real for directory in self.tables if (real := _inside(directory, path)) is not None]
+        if not inside:
+            raise SetupError(
+                "FILE_NOT_ALLOWED",
+                f'"{path}" is not in a directory that tables may be made from',
+                hint="list its directory in the setting table_directories",
+            )
+        return next(filter(os.path.lexists, inside), inside[0])
 
     # -- servers -----------------------------------------------------------------------------
 
@@ -157,6 +166,29 @@ def _not_allowed(host: str, port: int) -> AnabranchError:
         f'"{host[:200]}:{port}" is not an address that SQL may name',
         hint="list it in the setting dataspace_hosts",
     )
+
+
+@contextlib.contextmanager
+def opened(real: str) -> Iterator[BinaryIO]:
+    """A file at a place that was looked at, to read; OSError where a link was put there meanwhile, or it is no file.
+
+    It is not waited for a pipe's other end.
+    """
+    handle = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(0, "it is not a file")
+        if os.path.realpath(real) != real:
+            raise OSError(0, "it leads elsewhere")
+        yield file
+
+
+def _listed(settings: Settings, name: str, root: Storage) -> tuple[str, ...]:
+    """The directories that a setting lists."""
+    directories = [directory for directory in settings[name].split(os.pathsep) if directory]
+    if not root.is_local:
+        directories = [directory for directory in directories if os.path.isabs(directory)]
+    return tuple(os.path.join(root.path, directory) for directory in directories)
 
 
 def _inside(directory: str, path: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from anabranch.errors import StreamError
+from anabranch.log.feed import Feed
 from anabranch.log.storage import Storage
 from anabranch.schema import TIME_TYPE, StreamSchema
 
@@ -27,13 +29,17 @@ VIEW = "view"
 """The origin of a stream that holds the changes of a view, which owns it: the answers of the query that keeps it."""
 KEY, REQUIRED = "key", "required"
 """Options of a stream of changes: the columns of the table's key, and those that hold no NULL, as JSON."""
+FILE = "file"
+"""Option of a stream of changes: the file of which the table is a copy, as JSON."""
+CHANGES_BY = "changes_by"
+"""Option of a change feed, beside its KEY: the column that says what became of a row."""
 HOST, MEMBER, SINCE, FIRST = "host", "member", "since", "first"
 """Options of a stream that is part of a log of many: the directory beside its own, which part, since which row, and how
 many rows of the stream there are elsewhere that come before."""
 _REJECTS_END = f".{REJECTS}"
 CHANGES = "changes"
 _CHANGES_END = f".{CHANGES}"
-_NO_SETTINGS = (HOST, MEMBER, SINCE, FIRST, KEY, REQUIRED)
+_NO_SETTINGS = (HOST, MEMBER, SINCE, FIRST, KEY, REQUIRED, FILE, CHANGES_BY)
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,12 @@ class StreamInfo:
         """True if its rows are stamped by us as they come: then its time is the clock's."""
         stamped = self.origin in (APPENDED, TABLE) and self.schema.stamped_on_arrival and not self.skew_us
         return stamped or self.origin == REJECTS
+
+    @property
+    def feed(self) -> Feed | None:
+        """What its rows are changes of, if it is a change feed."""
+        change = self.options.get(CHANGES_BY)
+        return None if change is None else Feed(change, tuple(json.loads(self.options[KEY])))
 
     @property
     def own_settings(self) -> dict[str, str]:
@@ -161,6 +173,11 @@ def changes_owner(name: str) -> str | None:
 
 PARTS = {REJECTS: rejects_name, CHANGES: changes_name}
 """What may stand behind the name of a thing and a dot: the streams that belong to it."""
+
+
+def feed_options(feed: Feed) -> dict[str, str]:
+    """The options of a stream that is a change feed."""
+    return {CHANGES_BY: feed.change, KEY: json.dumps(list(feed.key))}
 
 
 def rejects_storage(stream: Storage) -> Storage:

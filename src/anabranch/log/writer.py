@@ -67,6 +67,7 @@ class StreamWriter:
         self.info = StreamInfo.load(storage)
         self.storage = self._storage = storage
         self._settings = (settings or Settings()).but(**self.info.own_settings)
+        self._feed = self.info.feed
         self._clock = clock or SystemClock()
         self._mutex = threading.RLock()
         self._lock = WriterLock(storage, self.info.name, self._clock) if locked else None
@@ -283,7 +284,16 @@ class StreamWriter:
         times, known = times_of(rows, self.info.schema.time)
         limit = self._settings["future_limit_seconds"]
         # A stamp of our own may be ahead of the clock if that was set back: no reason to refuse rows.
-        refused = self._order.admit(times, known, max(now + int(limit * 1e6), stamp) if limit else None)
+        latest = max(now + int(limit * 1e6), stamp) if limit else None
+        refused = {} if self._feed is None else self._feed.refused(rows)
+        if not refused:
+            refused = self._order.admit(times, known, latest)
+        else:  # the time of a row that is refused moves nothing
+            fine = ~np.logical_or.reduce(list(refused.values()))
+            among = self._order.admit(times[fine], None if known is None else known[fine], latest)
+            for reason, mask in among.items():
+                refused[reason] = np.zeros(rows.num_rows, np.bool_)
+                refused[reason][fine] = mask
         if not refused:
             return rows
         reasons = np.full(rows.num_rows, None, dtype=object)
@@ -484,6 +494,8 @@ class StreamWriter:
                 still = times > self._order.released
                 still &= known if known is not None else True
                 still &= times <= now + int(limit * 1e6) if limit else True
+                for mask in ({} if self._feed is None else self._feed.refused(rows)).values():
+                    still &= ~mask
                 self._hold(match[0], rows.filter(pa.array(still)))
         self._next_arrival = max(self._next_arrival, mark.arrival if mark else 0)
 

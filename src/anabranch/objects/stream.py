@@ -52,6 +52,8 @@ def create_stream(db: Database, statement: CreateStream) -> Result:
         statement.retain_us,
         statement.idle_us,
         statement.options,
+        statement.changes_by,
+        statement.key,
     )
     info = connector.declare(declared, db.catalog.access)
     db.catalog.create_stream(info)
@@ -104,7 +106,7 @@ class Streams(ObjectKind):
             {
                 "column": schema.names,
                 "type": [sql_type(field.type) for field in schema.arrow],
-                "note": [", ".join(_notes(db, info)) if name == schema.time else "" for name in schema.names],
+                "note": [", ".join(_notes_of_column(db, info, name)) for name in schema.names],
             }
         )
 
@@ -148,6 +150,17 @@ def _noted(about: dict[str, Any]) -> Iterator[str]:
 
 def _kept(retain_us: int) -> str:
     return f"kept {retain_us / 1e6:g} s"
+
+
+def _notes_of_column(db: Database, info: StreamInfo, name: str) -> Iterator[str]:
+    """What is to be said of a column."""
+    feed = info.feed
+    if feed is not None and name == feed.change:
+        yield "says what became of a row"
+    if feed is not None and name in feed.key:
+        yield "key" if len(feed.key) == 1 else f"key, part {feed.key.index(name) + 1}"
+    if name == info.schema.time:
+        yield from _notes(db, info)
 
 
 def _notes(db: Database, info: StreamInfo) -> Iterator[str]:

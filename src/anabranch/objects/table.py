@@ -20,6 +20,7 @@ from anabranch.sql.reading.names import quoted
 from anabranch.sql.reading.values import counted
 from anabranch.sql.statements import CreateTable, DeleteFrom, MergeInto, UpdateTable
 from anabranch.tables.changes import Changes
+from anabranch.tables.copying import Copied
 from anabranch.tables.declaration import TableInfo
 
 if TYPE_CHECKING:
@@ -42,6 +43,16 @@ def create_table(db: Database, statement: CreateTable) -> Result:
     name = statement.name
     if statement.if_not_exists and db.catalog.has_table(name):
         return Result(message=f'table "{name}" exists already')
+    if statement.origin is not None:
+        rows = db.create_copy(
+            name,
+            statement.origin,
+            statement.key,
+            columns=statement.columns,
+            required=statement.required,
+            retain_us=statement.retain_us,
+        )
+        return Result(message=f'table "{name}" created with {counted(rows, "row")} of {statement.origin.path}')
     db.catalog.create_table(
         TableInfo.declare(name, statement.columns, statement.key, statement.required, statement.retain_us)
     )
@@ -84,7 +95,12 @@ def declaring(info: TableInfo) -> str:
     ]
     key = ", ".join(map(quoted, info.key))
     retain = "" if info.retain_us is None else f" RETAIN INTERVAL {format_us(info.retain_us)}"
-    return f"CREATE TABLE {quoted(info.name)} ({', '.join(columns)}, PRIMARY KEY ({key})){retain}"
+    if info.origin is None:
+        return f"CREATE TABLE {quoted(info.name)} ({', '.join(columns)}, PRIMARY KEY ({key})){retain}"
+    path = info.origin.path.replace("\\", "\\\\").replace("'", "\\'")
+    every = "" if info.origin.refresh_us is None else f" REFRESH EVERY INTERVAL {format_us(info.origin.refresh_us)}"
+    file = f"FROM {info.origin.format} '{path}'{every}"
+    return f"CREATE TABLE {quoted(info.name)} ({', '.join(columns)}) PRIMARY KEY ({key}) {file}{retain}"
 
 
 class Tables(ObjectKind):
@@ -148,5 +164,24 @@ def _shown(db: Database, info: TableInfo) -> dict[str, object]:
     except AnabranchError as problem:  # one that is damaged hides no other
         return {**known, "note": problem.message}
     changed = reader.end().time if state.row else None
-    kept = "" if info.retain_us is None else f"changes kept {format_us(info.retain_us)}"
-    return {**known, "rows": len(state), "version": state.version, "changed": changed, "note": kept.lower()}
+    return {
+        **known,
+        "rows": len(state),
+        "version": state.version,
+        "changed": changed,
+        "note": "; ".join(_noted(db, info)),
+    }
+
+
+def _noted(db: Database, info: TableInfo) -> Iterator[str]:
+    """What is worth telling of a table at a glance."""
+    if info.origin is not None:
+        every = (
+            "" if info.origin.refresh_us is None else f", refreshed every {format_us(info.origin.refresh_us).lower()}"
+        )
+        yield f"a copy of {info.origin.path}{every}"
+        copied = Copied.of(db.catalog.stream_storage(info.changes))
+        if copied is not None and copied.problem is not None:
+            yield f"not refreshed: {copied.problem}"
+    if info.retain_us is not None:
+        yield f"changes kept {format_us(info.retain_us).lower()}"

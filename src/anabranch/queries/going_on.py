@@ -1,4 +1,4 @@
-"""What happens by itself as time goes on: time moves where queries wait for it, and lost queries are taken over."""
+"""What happens by itself as time goes on: time moves on, lost queries are taken over, files copied."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from anabranch.clock import Clock
 from anabranch.connectors import connector_of
 from anabranch.queries.idle import IdleWatch
 from anabranch.queries.quietly import quietly
+from anabranch.queries.refreshing import Refreshing
 from anabranch.queries.standing import StandingQueries
 from anabranch.queries.timekeeper import Timekeeper
 from anabranch.settings import Settings
@@ -28,12 +29,19 @@ class GoingOn:
     """What a thread of a database does until it is closed, or nobody has it any more."""
 
     def __init__(
-        self, catalog: Catalog, settings: Settings, clock: Clock, writers: Writers, timekeeper: Timekeeper
+        self,
+        catalog: Catalog,
+        settings: Settings,
+        clock: Clock,
+        writers: Writers,
+        timekeeper: Timekeeper,
+        refreshing: Refreshing,
     ) -> None:
         self._catalog = catalog
         self._clock = clock
         self._writers = writers
         self._time = timekeeper
+        self._refreshing = refreshing
         self._idle = IdleWatch(settings["idle_timeout_seconds"])
         self._joins_wait = bool(settings["idle_timeout_seconds"])
         self._closed = threading.Event()
@@ -59,6 +67,7 @@ class GoingOn:
 
     def close(self) -> None:
         self._closed.set()
+        self._refreshing.close()
         self._wake.set()
 
     def look(self) -> float:
@@ -76,6 +85,7 @@ class GoingOn:
             quietly(self._queries.look_after)
             if self._takes_over:
                 quietly(self._queries.take_over)
+                quietly(self._refreshing.look)
         return pause
 
     def _keep_time(self, queries: StandingQueries) -> float:

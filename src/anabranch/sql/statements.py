@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from anabranch.connectors import sources
 from anabranch.sql.tree import Select
+from anabranch.tables.origin import FORMATS, Origin
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,9 @@ class CreateStream(Statement):
     kind: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     if_not_exists: bool = False
+    changes_by: str | None = None
+    """Of a change feed: the column that says what became of a row, of which `key` says which it is."""
+    key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,10 @@ class InsertInto(Statement):
 
 @dataclass(frozen=True)
 class CreateTable(Statement):
-    """A new, empty table; `required` are the columns that say NOT NULL."""
+    """A new table; `required` are the columns that say NOT NULL. It is empty, or the copy of a file.
+
+    Of a file without `columns` they are its own.
+    """
 
     name: str
     columns: tuple[tuple[str, str], ...]
@@ -90,6 +97,7 @@ class CreateTable(Statement):
     required: tuple[str, ...] = ()
     retain_us: int | None = None
     if_not_exists: bool = False
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True)
@@ -300,7 +308,8 @@ STATEMENTS: tuple[Syntax, ...] = (
     Syntax(
         "CREATE STREAM",
         f"CREATE STREAM [IF NOT EXISTS] name (column TYPE, …) [FROM {' | '.join(sources())}] [TIMESTAMP BY column] "
-        "[ALLOW SKEW INTERVAL …] [RETAIN INTERVAL …] [IDLE AFTER INTERVAL …] [OPTIONS (key 'value', …)]",
+        "[CHANGES BY column KEY (column, …)] [ALLOW SKEW INTERVAL …] [RETAIN INTERVAL …] [IDLE AFTER INTERVAL …] "
+        "[OPTIONS (key 'value', …)]",
         "declares a stream; without TIMESTAMP BY its rows are stamped on arrival",
         CreateStream,
     ),
@@ -332,6 +341,13 @@ STATEMENTS: tuple[Syntax, ...] = (
         "CREATE TABLE",
         "CREATE TABLE [IF NOT EXISTS] name (column TYPE [NOT NULL], …, PRIMARY KEY (column, …)) [RETAIN INTERVAL …]",
         "declares a table: rows by key, which change; RETAIN says how long its changes are kept",
+        CreateTable,
+    ),
+    Syntax(
+        "CREATE TABLE FROM",
+        "CREATE TABLE [IF NOT EXISTS] name [(column TYPE [NOT NULL], …)] PRIMARY KEY (column, …) "
+        f"FROM [{' | '.join(FORMATS)}] 'path' [REFRESH EVERY INTERVAL …] [RETAIN INTERVAL …]",
+        "makes a table that is a copy of a file, and with REFRESH EVERY follows it",
         CreateTable,
     ),
     Syntax(

@@ -35,7 +35,12 @@ class Changes:
 
     @property
     def none(self) -> bool:
-        return not (len(self.gone) or len(self.updated) or (self.came is not None and self.came.num_rows))
+        return not self.touched
+
+    @property
+    def touched(self) -> int:
+        """How many rows are otherwise than before, gone or new."""
+        return len(self.gone) + len(self.updated) + (0 if self.came is None else self.came.num_rows)
 
     def rows(self, state: State, version: int) -> pa.Table:
         """As rows of the log, without their time: what goes, then updates in pairs, then what comes."""

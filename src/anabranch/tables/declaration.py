@@ -17,8 +17,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from anabranch.errors import DataError, did_you_mean
-from anabranch.log.stream import KEY, REQUIRED, TABLE, StreamInfo, changes_name, changes_owner
+from anabranch.log.stream import FILE, KEY, REQUIRED, TABLE, StreamInfo, changes_name, changes_owner
 from anabranch.schema import ARRIVAL_COLUMN, TIME_TYPE, StreamSchema, arrow_type
+from anabranch.tables.origin import Origin
 
 CHANGE, VERSION = "_change", "_version"
 INSERT, BEFORE, AFTER, DELETE = "insert", "update_before", "update_after", "delete"
@@ -40,6 +41,8 @@ class TableInfo:
     required: tuple[str, ...]
     retain_us: int | None = None
     id: str = ""
+    origin: Origin | None = None
+    """The file of which it is a copy; None: statements change it."""
 
     @staticmethod
     def declare(
@@ -48,6 +51,7 @@ class TableInfo:
         key: Iterable[str],
         required: Iterable[str] = (),
         retain_us: int | None = None,
+        origin: Origin | None = None,
     ) -> TableInfo:
         """A table from SQL type names; names of the key may be spelled in any case."""
         fields: dict[str, pa.Field] = {}
@@ -68,7 +72,7 @@ class TableInfo:
         if len(set(whole_key)) < len(whole_key):
             raise DataError("COLUMN_EXISTS", f'a column comes twice in the key of table "{name}"')
         said = {_known(schema, column).name for column in required} | set(whole_key)
-        return TableInfo(name, schema, whole_key, tuple(n for n in schema.names if n in said), retain_us)
+        return TableInfo(name, schema, whole_key, tuple(n for n in schema.names if n in said), retain_us, origin=origin)
 
     @staticmethod
     def of(changes: StreamInfo) -> TableInfo:
@@ -82,6 +86,7 @@ class TableInfo:
             tuple(json.loads(changes.options[REQUIRED])),
             changes.retain_us,
             changes.id,
+            Origin.from_text(changes.options[FILE]) if FILE in changes.options else None,
         )
 
     @property
@@ -102,7 +107,11 @@ class TableInfo:
             retain_us=self.retain_us,
             origin=TABLE,
             owner=self.name,
-            options={KEY: json.dumps(list(self.key)), REQUIRED: json.dumps(list(self.required))},
+            options={
+                KEY: json.dumps(list(self.key)),
+                REQUIRED: json.dumps(list(self.required)),
+                **({} if self.origin is None else {FILE: self.origin.to_text()}),
+            },
         )
 
     def find(self, column: str) -> pa.Field:

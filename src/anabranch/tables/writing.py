@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from anabranch.clock import Clock
-from anabranch.errors import StreamError
+from anabranch.errors import CatalogError, StreamError
 from anabranch.log.lock import BEING_WRITTEN, WriterLock
 from anabranch.log.storage import Storage
 from anabranch.log.writer import StreamWriter
@@ -51,16 +51,36 @@ class TableWriter:
 
     def change(self, deciding: Callable[[State], Changes]) -> Changes:
         """Make the changes that `deciding` finds for the rows as they are; on disk when it returns, all or none."""
+        if self.info.origin is not None:
+            raise CatalogError(
+                "TABLE_IS_A_COPY",
+                f'table "{self.info.name}" is a copy of "{self.info.origin.path}", and changes as that does',
+                hint="change the file, or INSERT INTO another table SELECT … from this one",
+            )
+        return self._change(deciding, lambda version, row: None)
+
+    def copy(self, deciding: Callable[[State], Changes], done: Callable[[int, int], None]) -> Changes:
+        """The same of a table that is a copy; `done` is told the version and the log's row, before others go on."""
+        return self._change(deciding, done)
+
+    def end_row(self) -> int:
+        """How many changes there are by now."""
+        self._reader.refresh()
+        return self._reader.end().row
+
+    def _change(self, deciding: Callable[[State], Changes], done: Callable[[int, int], None]) -> Changes:
         with self._mutex, self._writing() as writer:
             self._reader.look_up_to(writer.next_row)
             state = self._reader.state_at(writer.next_row)
             changes = deciding(state)
             if changes.none:
+                done(state.version, state.row)
                 return changes
             version = state.version + 1
             self._lock.check()
             row = writer.append(changes.rows(state, version))
             self._reader.remember(changes.applied(state, row, version))
+            done(version, row)
             # What was changed is safe from here on. A snapshot that fails (a full disk) is tried again next time.
             with contextlib.suppress(OSError, StreamError):
                 self._snapshots.look(row)

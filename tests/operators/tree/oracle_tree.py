@@ -90,6 +90,8 @@ def schema_of(node: n.Node, known: Sequence[pa.Schema], schemas: Mapping[str, pa
         case n.Aggregate():
             calls = [(call.name, _type(call, read[0])) for call in node.calls]
             return pa.schema([*(read[0].field(key) for key in node.keys), *calls])
+        case n.Latest():
+            return pa.schema([field for field in read[0] if field.name != node.change])
         case n.Ranked():
             return pa.schema([*read[0], *((call.name, _type(call, read[0])) for call in node.calls)])
         case _:
@@ -146,6 +148,12 @@ def _of_node(node: n.Node, known: Sequence[pa.Schema], reached: int) -> str:
         case n.Ranked():
             calls = [_window_call(call, node, read[0]) for call in node.calls]
             return f"SELECT *, {', '.join(calls)} FROM n{node.input}"
+        case n.Latest():
+            turn = read[0].names[-1]  # of a feed: see `random_trees`
+            last = f"row_number() OVER (PARTITION BY {', '.join(node.key)} ORDER BY {turn} DESC) AS place"
+            told = f"SELECT *, {last} FROM n{node.input} WHERE lower({node.change}) NOT IN ('update_before', '-u')"
+            there = f"place = 1 AND lower({node.change}) NOT IN ('d', '-d', 'delete')"
+            return f"SELECT * EXCLUDE (place, {node.change}) FROM ({told}) WHERE {there}"
         case n.Expire():
             return (
                 f"SELECT * FROM n{node.input} WHERE coalesce(epoch_us({node.column}) >= {reached - node.after}, TRUE)"

@@ -32,7 +32,11 @@ SCHEMAS = {
     "r": pa.schema([("k", pa.int64()), ("s", pa.string()), ("x", pa.float64()), ("t", TIME_TYPE)]),
     "u": pa.schema([("k", pa.int64()), ("i", pa.int32()), ("s", pa.string()), ("b", pa.bool_())]),
     "v": pa.schema([("i", pa.int32()), ("x", pa.float64()), ("t", TIME_TYPE)]),
+    "f": pa.schema([("change", pa.string()), ("k", pa.int64()), ("s", pa.string()), ("turn", pa.int64())]),
 }
+FEED = "f"
+"""A change feed, whose rows are in the order of their turns."""
+CHANGES = ("c", "R", "u", "d", "+I", "+U", "-U", "-D", "insert", "Upsert", "DELETE", "update_before", "update_after")
 _VALUES: dict[Any, Sequence[Any]] = {
     pa.int64(): (None, -2, 0, 1, 2, 3),
     pa.int32(): (None, -1, 0, 1, 2),
@@ -42,6 +46,25 @@ _VALUES: dict[Any, Sequence[Any]] = {
     TIME_TYPE: (None, *(START + dt.timedelta(seconds=second) for second in range(6))),
 }
 _NUMBERS = (pa.int64(), pa.int32(), pa.float64())
+
+
+class FeedRows:
+    """The rows of a change feed, which only come."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance, self.rows = chance, list[tuple[Any, ...]]()
+
+    def change(self, most: int, least: int = 0) -> Changes:
+        chance, first = self._chance, len(self.rows)
+        for _ in range(chance.randint(least, most)):
+            values = chance.choice(CHANGES), chance.choice((-2, 0, 1, 2, 3)), chance.choice((None, "", "a", "ä"))
+            self.rows.append((*values, len(self.rows)))
+        schema = SCHEMAS[FEED]
+        columns = [pa.array([row[i] for row in self.rows[first:]], field.type) for i, field in enumerate(schema)]
+        return Changes.of(pa.Table.from_arrays(columns, schema=schema))
+
+    def bag(self) -> Bag:
+        return Counter(self.rows)
 
 
 class Stream:
@@ -100,7 +123,7 @@ class RandomTree:
     """How many joins that may be of everything with everything there are."""
 
     def grown(self) -> tuple[n.Node, ...]:
-        for stream in self.chance.sample(sorted(SCHEMAS), self.chance.randint(1, 3)):
+        for stream in self.chance.sample(sorted(SCHEMAS.keys() - {FEED}), self.chance.randint(1, 3)):
             form = self.forms[stream] = self.chance.choice(("rows", "changes", "changes"))
             columns = list(SCHEMAS[stream].names)
             self.chance.shuffle(columns)
@@ -179,8 +202,17 @@ class RandomTree:
                 times = self._columns(node, TIME_TYPE)
                 if times:
                     self._add(n.Expire(node, self.chance.choice(times), self.chance.randint(0, 5) * SECOND))
+            case "latest":
+                self._latest()
             case _:
                 raise AssertionError(kind)
+
+    def _latest(self) -> None:
+        self.forms[FEED] = "feed"
+        names = {column: self._name() for column in SCHEMAS[FEED].names}
+        source = self._add(n.Source(FEED, tuple((name, column) for column, name in names.items()), "feed"))
+        key = (names["k"], names["s"]) if self.chance.random() < 0.3 else (names["k"],)
+        self._add(n.Latest(source, key, names["change"]))
 
     def _order(self, node: int) -> n.Order:
         flip = self.chance.random

@@ -9,7 +9,7 @@ import contextlib
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from unittest import mock
 
 import numpy as np
@@ -21,7 +21,7 @@ from anabranch.operators.tree import runs
 from anabranch.operators.tree.flow import Flow
 from anabranch.operators.tree.steps import top
 from tests.operators.tree.oracle_tree import Bag, answer, bag_of
-from tests.operators.tree.random_trees import KINDS, SCHEMAS, SECOND, START, RandomTree, Stream
+from tests.operators.tree.random_trees import FEED, KINDS, SCHEMAS, SECOND, START, FeedRows, RandomTree, Stream
 from tests.sampling import ALL, QUICK, SEED
 
 TREES = 600 if ALL else 10 if QUICK else 60
@@ -38,13 +38,16 @@ def try_one(seed: str, kinds: Sequence[str] = KINDS) -> None:
     chance = random.Random(seed)
     tree = RandomTree(chance, kinds)
     nodes = tree.grown()
-    streams = {name: Stream(chance, SCHEMAS[name], form == "rows") for name, form in tree.forms.items()}
+    streams = {
+        name: FeedRows(chance) if name == FEED else Stream(chance, SCHEMAS[name], form == "rows")
+        for name, form in tree.forms.items()
+    }
     told = f"seed {seed}\n" + "\n".join(f"{number}: {node}" for number, node in enumerate(nodes))
     with few_to_spare(chance), hashes_that_collide(chance):
         play(chance, tree, streams, told)
 
 
-def play(chance: random.Random, tree: RandomTree, streams: dict[str, Stream], told: str) -> None:
+def play(chance: random.Random, tree: RandomTree, streams: Mapping[str, Stream | FeedRows], told: str) -> None:
     nodes = tree.nodes
     flow, other = Flow(nodes, SCHEMAS), Flow(nodes, SCHEMAS)
     assert flow.schema == tree.schemas[-1], told

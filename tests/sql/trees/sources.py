@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 
 from anabranch.errors import AnabranchError, CatalogError, did_you_mean
@@ -27,9 +29,19 @@ TABLES = {
     name: TableColumns(pa.schema([(column, arrow_type(type_)) for column, type_ in columns.items()]), key)
     for name, (columns, key) in _TABLES.items()
 }
+FEED = replace(
+    StreamSchema.of({"op": "STRING", "id": "INT", "name": "STRING", "boss": "INT", "ts": "TIMESTAMP"}, time="ts"),
+    key=("id",),
+    changes_by="op",
+)
+STAMPED = replace(
+    StreamSchema.of({"k": "INT", "change": "STRING", "j": "INT", "x": "DOUBLE"}), key=("k", "j"), changes_by="change"
+)
 STREAMS = {
     "bids": BIDS,
     "logins": LOGINS,
+    "people": FEED,
+    "stamped": STAMPED,
     **{
         f"{name}.changes": StreamSchema(
             pa.schema(

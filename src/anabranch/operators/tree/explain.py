@@ -9,6 +9,7 @@ from anabranch.operators.tree.nodes import (
     Call,
     Expire,
     Join,
+    Latest,
     Node,
     Part,
     Ranked,
@@ -75,6 +76,8 @@ def described(node: Node) -> str:
         return f"ranked{_window(node.partition, node.order)}: {', '.join(map(_call, node.calls))}"
     if isinstance(node, Expire):
         return f"expire {(node.after + 1) // 1000 / 1000:g} s after {node.column}"
+    if isinstance(node, Latest):
+        return f"latest of each {', '.join(node.key)} by {node.change}"
     return node.kind
 
 

@@ -29,7 +29,7 @@ class Flow:
             if isinstance(node, Source | Part):
                 read = schemas[_stream(number, node)]
                 schema = pa.schema([(name, read.field(column).type) for name, column in node.columns])
-                known.append((schema, not isinstance(node, Source) or node.form == "rows"))
+                known.append((schema, not isinstance(node, Source) or node.form != "changes"))
                 self._steps.append(None)
             else:
                 step = step_of(node, [known[i][0] for i in node.reads], [known[i][1] for i in node.reads])

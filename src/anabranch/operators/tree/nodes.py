@@ -32,13 +32,14 @@ class Source(Node):
     """Rows of a stream. `columns` are (name here, column of the stream).
 
     `form`: "rows" come and stay; "changes" are the log of a table's or view's changes, where `_change` says what
-    becomes of a row.
+    becomes of a row; "feed" are the rows of a change feed as they come, of which `Latest` makes a table. The time of
+    such a table says nothing of that of streams, as a table's does not.
     """
 
     kind: ClassVar[str] = "source"
     stream: str
     columns: tuple[tuple[str, str], ...]
-    form: Literal["rows", "changes"] = "rows"
+    form: Literal["rows", "changes", "feed"] = "rows"
 
 
 @dataclass(frozen=True)
@@ -195,8 +196,26 @@ class Expire(Node):
         return (self.input,)
 
 
+@dataclass(frozen=True)
+class Latest(Node):
+    """The table that a change feed tells of: of each key what its last row says, if that is not that it goes.
+
+    It reads a source, or some rows of one, in the order of the stream; `change` is the column that says what became of
+    a row (`log.feed`), which the answer has no more.
+    """
+
+    kind: ClassVar[str] = "latest"
+    input: int
+    key: tuple[str, ...]
+    change: str
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        return (self.input,)
+
+
 NODES: dict[str, type[Node]] = {
-    node.kind: node for node in (Source, Part, Rows, Join, Aggregate, Union, SetOperation, Top, Ranked, Expire)
+    node.kind: node for node in (Source, Part, Rows, Join, Aggregate, Union, SetOperation, Top, Ranked, Expire, Latest)
 }
 """Every kind of node there is."""
 

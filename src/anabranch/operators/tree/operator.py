@@ -154,7 +154,7 @@ class Tree(Operator):
     # -- what it has reached and needs -------------------------------------------------------------
 
     def reached(self, end: Offsets) -> int:
-        """The time of its streams; that of tables is the clock, which says nothing of them.
+        """The time of its streams; that of tables is the clock, which says nothing of them, and feeds are tables.
 
         Parts with windows have come to the last window that they have answered, for which they count.
         """
@@ -235,7 +235,7 @@ class Tree(Operator):
 
 def _as_changes(rows: pa.Table, form: str) -> Changes:
     """Rows of a log as changes; those of a table's changes are what came or went."""
-    if form == "rows":
+    if form != "changes":
         return Changes.of(rows)
     weights = np.where(comes(rows), 1, -1).astype(np.int64)
     return Changes(rows.drop_columns([CHANGE]).combine_chunks(), weights)

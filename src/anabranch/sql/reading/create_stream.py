@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from typing import TypeVar
 
+import pyarrow as pa
 from sqlglot.tokenizer_core import TokenType
 
 from anabranch.connectors import CONNECTORS, sources
 from anabranch.errors import AnabranchError, did_you_mean
+from anabranch.log.feed import change_column, key_columns
 from anabranch.log.stream import APPENDED
 from anabranch.schema import arrow_type
 from anabranch.sql.reading.create_query import take_retain, take_select
@@ -15,6 +19,8 @@ from anabranch.sql.reading.cursor import Cursor, word
 from anabranch.sql.reading.intervals import take_interval
 from anabranch.sql.reading.names import take_new_name
 from anabranch.sql.statements import CreateStream, CreateStreamAs, Statement
+
+T = TypeVar("T")
 
 
 def take_create_stream(cursor: Cursor) -> Statement:
@@ -98,10 +104,12 @@ def take_clauses(cursor: Cursor, stream: CreateStream) -> CreateStream:
             stream = dataclasses.replace(stream, idle_us=take_interval(cursor))
         elif once("options", "OPTIONS"):
             stream = dataclasses.replace(stream, options=take_options(cursor))
+        elif once("changes", "CHANGES", "BY"):
+            stream = _take_feed(cursor, stream)
         elif once("from", "FROM"):
             stream = dataclasses.replace(stream, kind=_take_kind(cursor))
         else:
-            cursor.fail("expected TIMESTAMP BY, ALLOW SKEW, RETAIN, IDLE AFTER or OPTIONS")
+            cursor.fail("expected TIMESTAMP BY, CHANGES BY, ALLOW SKEW, RETAIN, IDLE AFTER or OPTIONS")
     connector = CONNECTORS[stream.kind or APPENDED]
     if not stream.columns and not connector.asks_for_columns:
         cursor.fail("expected (column TYPE, …) or AS SELECT …")
@@ -111,6 +119,13 @@ def take_clauses(cursor: Cursor, stream: CreateStream) -> CreateStream:
             "NOT_IN_THE_LANGUAGE",
             "a stream without TIMESTAMP BY does not take IDLE AFTER",
             hint="its time is the clock, which goes on by itself; leave it out",
+        )
+    if "changes" in seen and not connector.logged:
+        cursor.index = seen["changes"]
+        raise cursor.error_here(
+            "NOT_IN_THE_LANGUAGE",
+            f"a stream from a {connector.name} is no feed of changes",
+            hint=f"its rows are on {connector.place}; append them to a stream with CHANGES BY",
         )
     for clause in ("skew", "retain", "idle"):
         if not connector.logged and clause in seen:
@@ -141,6 +156,34 @@ def _take_time_column(cursor: Cursor, stream: CreateStream) -> str:
         raise cursor.error_here("TIME_TYPE_MISMATCH", f'time column "{name}" is {sql}, it must be TIMESTAMP')
     cursor.index = end
     return name
+
+
+def _take_feed(cursor: Cursor, stream: CreateStream) -> CreateStream:
+    """What follows CHANGES BY: the column that says what became of a row, and the key of what it is a row of."""
+    columns = pa.schema([(name, arrow_type(sql)) for name, sql in stream.columns])
+    begin = cursor.index
+    change, key = cursor.name("the name of the column that says what became of a row"), list[str]()
+    if stream.columns:  # else they are those of a data set, of which none is a feed
+        change = _placed(cursor, begin, lambda: change_column(columns, change))
+    if not cursor.words("KEY"):
+        raise cursor.error_here("KEY_WANTED", "a feed of changes has a key", hint="add KEY (column, …)")
+    cursor.expect("(")
+    while not key or cursor.words(","):
+        begin = cursor.index
+        key.append(cursor.name("a column's name"))
+        if stream.columns:
+            key = list(_placed(cursor, begin, lambda: key_columns(columns, change, key)))  # noqa: B023 - called at once
+    cursor.expect(")")
+    return dataclasses.replace(stream, changes_by=change, key=tuple(key))
+
+
+def _placed(cursor: Cursor, place: int, check: Callable[[], T]) -> T:
+    """What a check gives; what it finds wrong is wrong at a place."""
+    try:
+        return check()
+    except AnabranchError as problem:
+        cursor.index = place
+        raise cursor.error_here(problem.name, problem.message, hint=problem.hint) from None
 
 
 def _take_kind(cursor: Cursor) -> str:

@@ -6,18 +6,24 @@ that errors point at what the user wrote.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
+
 from sqlglot.tokenizer_core import Token, TokenType
 
+from anabranch.errors import did_you_mean
 from anabranch.sql.reading.create_query import SELECTS, take_retain
 from anabranch.sql.reading.create_stream import take_type
 from anabranch.sql.reading.cursor import Cursor, is_name, word
+from anabranch.sql.reading.intervals import take_interval
 from anabranch.sql.reading.names import take_new_name
 from anabranch.sql.reading.query_parser import parse_select
 from anabranch.sql.statements import CreateTable, DeleteFrom, MergeInto, Statement, UpdateTable, When
 from anabranch.sql.tree import Select
+from anabranch.tables.origin import FORMATS, Origin, format_of
 
 _BEHIND_A_TYPE = ("NOT", "PRIMARY", "PRIMARY KEY")
 _KEY = "add PRIMARY KEY (column, …)"
+_TEXTS = (TokenType.STRING, TokenType.RAW_STRING)
 _ENDS_A_TABLE = ("SET", "WHERE", "USING", "ON", "WHEN")
 
 
@@ -25,38 +31,107 @@ def take_create_table(cursor: Cursor) -> Statement:
     """What follows CREATE TABLE."""
     if_not_exists = cursor.words("IF", "NOT", "EXISTS")
     name = take_new_name(cursor, "the table's name")
-    if not cursor.words("("):
-        cursor.fail("expected (column TYPE, …, PRIMARY KEY (column, …))")
-    columns: list[tuple[str, str]] = []
-    required: list[str] = []
-    key: tuple[str, ...] = ()
-    while True:
-        begin = cursor.index
-        if _takes_primary_key(cursor):
-            if key:
-                cursor.index = begin
-                raise cursor.error_here("SYNTAX_ERROR", "PRIMARY KEY comes twice")
-            key = take_names(cursor)
-        else:
-            column = cursor.name("a column's name, or PRIMARY KEY")
-            if column.lower() in (known.lower() for known, _ in columns):
-                cursor.index = begin
-                raise cursor.error_here("COLUMN_EXISTS", f'column "{column}" is declared twice')
-            columns.append((column, take_type(cursor, _BEHIND_A_TYPE)))
-            if cursor.words("NOT", "NULL"):
-                required.append(column)
-            if _takes_primary_key(cursor):
-                if key:
-                    raise cursor.error_here("SYNTAX_ERROR", "PRIMARY KEY comes twice", hint="PRIMARY KEY (a, b)")
-                key = (column,)
-            if cursor.words("NOT", "NULL"):
-                required.append(column)
-        if not cursor.words(","):
-            break
-    if not key:
+    declared = _Declared()
+    if cursor.words("("):
+        declared.take_columns(cursor)
+    elif not (_is_primary_key(cursor) or cursor.next_is("FROM")):
+        cursor.fail("expected (column TYPE, …, PRIMARY KEY (column, …)), or PRIMARY KEY (column, …) FROM a file")
+    place = cursor.index
+    if declared.columns:
+        cursor.expect(")")
+    declared.take_key(cursor)
+    origin = _take_origin(cursor) if cursor.words("FROM") else None
+    if not declared.key:
+        cursor.index = place
         raise cursor.error_here("KEY_WANTED", f'table "{name}" has no key', hint=_KEY)
-    cursor.expect(")")
-    return CreateTable(name, tuple(columns), key, tuple(required), take_retain(cursor), if_not_exists)
+    if origin is None and not declared.columns:
+        cursor.fail("expected FROM")
+    retain_us = take_retain(cursor)
+    if origin is not None and cursor.words("REFRESH"):
+        cursor.expect("EVERY")
+        origin = replace(origin, refresh_us=take_interval(cursor))
+        retain_us = take_retain(cursor) if retain_us is None else retain_us
+    columns, required = tuple(declared.columns), tuple(declared.required)
+    return CreateTable(name, columns, declared.key, required, retain_us, if_not_exists, origin)
+
+
+@dataclass
+class _Declared:
+    """The columns of a table as they are read."""
+
+    columns: list[tuple[str, str]] = field(default_factory=list)
+    required: list[str] = field(default_factory=list)
+    key: tuple[str, ...] = ()
+
+    def take_columns(self, cursor: Cursor) -> None:
+        """What stands in the parentheses, up to their end."""
+        while True:
+            begin = cursor.index
+            if not self.take_key(cursor):
+                column = cursor.name("a column's name, or PRIMARY KEY")
+                if column.lower() in (known.lower() for known, _ in self.columns):
+                    cursor.index = begin
+                    raise cursor.error_here("COLUMN_EXISTS", f'column "{column}" is declared twice')
+                self.columns.append((column, take_type(cursor, _BEHIND_A_TYPE)))
+                self._take_rest(cursor, column)
+            if not cursor.words(","):
+                return
+
+    def _take_rest(self, cursor: Cursor, column: str) -> None:
+        """What stands behind a type: NOT NULL, and that the column is the key."""
+        if cursor.words("NOT", "NULL"):
+            self.required.append(column)
+        if _takes_primary_key(cursor):
+            if self.key:
+                raise cursor.error_here("SYNTAX_ERROR", "PRIMARY KEY comes twice", hint="PRIMARY KEY (a, b)")
+            self.key = (column,)
+        if cursor.words("NOT", "NULL"):
+            self.required.append(column)
+
+    def take_key(self, cursor: Cursor) -> bool:
+        """`PRIMARY KEY (column, …)`, if it comes next."""
+        begin = cursor.index
+        if not _takes_primary_key(cursor):
+            return False
+        if self.key:
+            cursor.index = begin
+            raise cursor.error_here("SYNTAX_ERROR", "PRIMARY KEY comes twice")
+        self.key = take_names(cursor)
+        return True
+
+
+def _take_origin(cursor: Cursor) -> Origin:
+    """A file behind FROM: what it is, unless its name tells, and its path."""
+    begin = cursor.index
+    token = cursor.peek()
+    said = None
+    if token is not None and token.token_type not in _TEXTS:
+        said = cursor.name("a format or a path in quotes").lower()
+        if said not in FORMATS:
+            cursor.index = begin
+            raise cursor.error_here(
+                "FORMAT_NOT_KNOWN", f'format "{said}" is not known', hint=did_you_mean(said, FORMATS)
+            )
+    begin, token = cursor.index, cursor.peek()
+    if token is None or token.token_type not in _TEXTS:
+        cursor.fail("expected a path in quotes")
+    path = cursor.advance().text
+    kind = said or format_of(path)
+    if kind is None:
+        cursor.index = begin
+        raise cursor.error_here(
+            "FORMAT_NOT_KNOWN",
+            f'the name "{path}" does not tell of which format the file is',
+            hint=f"write {', '.join(FORMATS[:-1])} or {FORMATS[-1]} before it",
+        )
+    return Origin(kind, path)
+
+
+def _is_primary_key(cursor: Cursor) -> bool:
+    begin = cursor.index
+    is_key = _takes_primary_key(cursor)
+    cursor.index = begin
+    return is_key
 
 
 def _takes_primary_key(cursor: Cursor) -> bool:

@@ -13,7 +13,18 @@ from sqlglot import exp
 
 from anabranch.errors import SqlError
 from anabranch.operators import operator_from_json
-from anabranch.operators.tree.nodes import Aggregate, Call, Expire, Part, Ranked, SetOperation, Source, Top, Union
+from anabranch.operators.tree.nodes import (
+    Aggregate,
+    Call,
+    Expire,
+    Latest,
+    Part,
+    Ranked,
+    SetOperation,
+    Source,
+    Top,
+    Union,
+)
 from anabranch.sql.checking.safety import called
 from anabranch.sql.reading.intervals import format_us
 from anabranch.sql.tree import Select
@@ -74,6 +85,8 @@ def _bound(node: Draft, below: Sequence[Growth], grows: str | None) -> str | Non
         return ""
     if isinstance(node, Expire):
         return f"rows for {format_us(_whole(node.after))}"
+    if isinstance(node, Latest):
+        return f"a row for each key of {grows}"
     why = _together(below)
     if grows is None:
         return why or "what it reads"
@@ -102,6 +115,8 @@ def _growth(node: Draft, below: Sequence[Growth], grows: str | None, schema: pa.
         return Growth(node.stream, "", few, comes=True)
     if isinstance(node, Part):
         return Growth(operator_from_json(node.operator).inputs[0], "", few, comes=True)
+    if isinstance(node, Latest):
+        return Growth(None, f"the keys of {grows}", few)
     if isinstance(node, Expire):
         return Growth(None, f"rows for {format_us(_whole(node.after))}", few)
     kept = frozenset(name for growth in below for name in growth.few if name in schema.names)

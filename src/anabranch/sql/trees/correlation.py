@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from anabranch.operators.tree.nodes import Aggregate, Expire
+from anabranch.operators.tree.nodes import Aggregate, Expire, Latest
 from anabranch.sql.standing.columns import column
 from anabranch.sql.trees.context import Context
 from anabranch.sql.trees.draft import Place, names_of, picked
@@ -74,11 +74,12 @@ class Correlation:
         return joined, known, [c for c in conditions if c not in asked]
 
     def _first_with(self, names: frozenset[str]) -> int | None:
-        """The first node that has the columns, without rows that have expired."""
+        """The first node that has the columns, without rows that have expired or were replaced."""
         drafts = self.context.drafts
         first = next((n for n, schema in enumerate(drafts.schemas) if names <= set(schema.names)), None)
-        expired = (n for n, node in enumerate(drafts.nodes) if isinstance(node, Expire) and node.input == first)
-        return next(expired, first)
+        nodes = enumerate(drafts.nodes)
+        fewer = (n for n, node in nodes if isinstance(node, Expire | Latest) and node.input == first)
+        return next(fewer, first)
 
     def _checked(self, condition: Condition, own: frozenset[str]) -> exp.Expr:
         """What must be true, if it is about the query right around and has no subquery of its own."""

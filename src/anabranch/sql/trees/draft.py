@@ -18,6 +18,7 @@ from anabranch.operators.tree.nodes import (
     Aggregate,
     Expire,
     JoinKind,
+    Latest,
     Part,
     Ranked,
     SetOperation,
@@ -58,7 +59,7 @@ class DraftJoin:
         return (self.left, self.right)
 
 
-Draft = DraftRows | DraftJoin | Source | Part | Aggregate | Union | SetOperation | Top | Ranked | Expire
+Draft = DraftRows | DraftJoin | Source | Part | Aggregate | Union | SetOperation | Top | Ranked | Expire | Latest
 
 
 @dataclass(frozen=True)
@@ -114,3 +115,8 @@ def both(left: pa.Schema, right: pa.Schema) -> pa.Schema:
 def picked(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
     """Some columns of a schema."""
     return pa.schema([schema.field(name) for name in names])
+
+
+def without(schema: pa.Schema, name: str) -> pa.Schema:
+    """All columns of a schema but one."""
+    return pa.schema([field for field in schema if field.name != name])

@@ -15,9 +15,31 @@ from sqlglot import exp
 from anabranch import expressions
 from anabranch.errors import AnabranchError
 from anabranch.expressions import NotEvaluable
-from anabranch.operators.tree.nodes import Aggregate, Call, Expire, Part, Ranked, SetOperation, Source, Top, Union
+from anabranch.operators.tree.nodes import (
+    Aggregate,
+    Call,
+    Expire,
+    Latest,
+    Part,
+    Ranked,
+    SetOperation,
+    Source,
+    Top,
+    Union,
+)
 from anabranch.sql.standing.columns import sql_of
-from anabranch.sql.trees.draft import Draft, DraftJoin, DraftRows, Drafts, Place, as_they_are, both, names_of, picked
+from anabranch.sql.trees.draft import (
+    Draft,
+    DraftJoin,
+    DraftRows,
+    Drafts,
+    Place,
+    as_they_are,
+    both,
+    names_of,
+    picked,
+    without,
+)
 from anabranch.sql.trees.graph import Graph, moved, nested
 from anabranch.sql.trees.pushing import pushed
 from anabranch.sql.trees.typing import constant_of
@@ -239,6 +261,8 @@ def _need(graph: Graph, number: int, needed: list[set[str]]) -> None:
         needed[node.input] |= (wanted & below) | own
     elif isinstance(node, Expire):
         needed[node.input] |= wanted | {node.column}
+    elif isinstance(node, Latest):
+        needed[node.input] |= wanted | {*node.key, node.change}
 
 
 def _called(node: Aggregate, wanted: set[str]) -> list[Call]:
@@ -275,7 +299,7 @@ def _narrow(graph: Graph, made: Graph, number: int, node: Draft, wanted: set[str
             return new.input
         new = replace(new, calls=calls)
         return made.add(new, pa.schema([*below, *(schema.field(call.name) for call in calls)]), place)
-    return made.add(new, below, place)
+    return made.add(new, without(below, new.change) if isinstance(new, Latest) else below, place)
 
 
 def _narrow_sides(graph: Graph, made: Graph, number: int, wanted: set[str], places: dict[int, int]) -> int:

@@ -9,12 +9,13 @@ import pyarrow as pa
 from sqlglot import exp
 
 from anabranch.log.stream import changes_name
-from anabranch.operators.tree.nodes import Expire, JoinKind, Source
+from anabranch.operators.tree.nodes import Expire, JoinKind, Latest, Source
+from anabranch.schema import StreamSchema
 from anabranch.sql.reading.intervals import format_us
 from anabranch.sql.standing.columns import column
 from anabranch.sql.standing.sources import look_up, stream_name
 from anabranch.sql.trees.context import Context, Ctes
-from anabranch.sql.trees.draft import DraftRows, Place
+from anabranch.sql.trees.draft import DraftRows, Place, without
 from anabranch.sql.trees.joining import Condition, Item, Joined, columns_of
 from anabranch.sql.trees.scope import Field, Relation, Scope
 
@@ -117,6 +118,10 @@ class _Reader:
             relation = self._read(Source(stream, (), "changes"), columns.schema, name)
         else:
             schema = look_up(context.select, table, context.lookup)
+            if schema.changes_by is not None:
+                relation = self._latest(name, schema)
+                context.sources[name.lower()] = relation
+                return relation
             relation = self._read(Source(name, ()), schema.arrow, name)
             bounding = context.select.bounding
             if bounding is not None and bounding.after is not None:
@@ -126,6 +131,17 @@ class _Reader:
                 relation = relation.at(context.drafts.add(node, context.schema(relation.node), place))
         context.sources[name.lower()] = relation
         return relation
+
+    def _latest(self, name: str, schema: StreamSchema) -> Relation:
+        """The table that a change feed tells of: without what the feed says of each change, and when that came."""
+        context = self.context
+        read = self._read(Source(name, (), "feed"), _told(schema), name)
+        own = {field.name: field.column for field in read.fields}
+        assert schema.changes_by is not None
+        node = Latest(read.node, tuple(own[column] for column in schema.key), own[schema.changes_by])
+        shape = without(context.schema(read.node), node.change)
+        fields = tuple(field for field in read.fields if field.column != node.change)
+        return Relation(context.drafts.add(node, shape, Place(name)), fields)
 
     def _read(self, source: Source, schema: pa.Schema, name: str) -> Relation:
         drafts = self.context.drafts
@@ -256,6 +272,11 @@ class _Reader:
         if found is None:
             raise scope.not_found(node)
         return found
+
+
+def _told(schema: StreamSchema) -> pa.Schema:
+    """What a feed tells; when its rows came is of the feed, and not of what it tells of."""
+    return without(schema.arrow, schema.time) if schema.stamped_on_arrival else schema.arrow
 
 
 _NO_SOURCES: dict[type[exp.Expr], tuple[str, str]] = {

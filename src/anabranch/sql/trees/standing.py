@@ -60,7 +60,7 @@ def _planned(select: Select, lookup: Lookup, reducers: Registered) -> TreePlan:
             changes = lookup(changes_name(name))
         except CatalogError:
             return None
-        if not changes.key:
+        if not changes.key or changes.changes_by is not None:
             return None
         shown = [field for field in changes.arrow if field.name not in (*RESERVED, NUMBER)]
         return TableColumns(pa.schema(shown), () if NUMBER in changes.key else changes.key)

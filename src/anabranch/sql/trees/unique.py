@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sqlglot import exp
 
-from anabranch.operators.tree.nodes import Aggregate, Expire, Ranked, SetOperation, Source, Top
+from anabranch.operators.tree.nodes import Aggregate, Expire, Latest, Ranked, SetOperation, Source, Top
 from anabranch.sql.trees.draft import Draft, DraftJoin, DraftRows
 
 Unique = frozenset[frozenset[str]]
@@ -38,6 +38,8 @@ def _of(node: Draft, found: list[Unique], columns: Sequence[str], keys: Mapping[
         here = {column.lower(): name for name, column in node.columns}
         key = [here.get(column.lower()) for column in keys.get(node.stream, ())] if node.form == "changes" else []
         return frozenset({frozenset(name for name in key if name)}) if key and None not in key else _NONE
+    if isinstance(node, Latest):
+        return frozenset({frozenset(node.key)})
     if isinstance(node, DraftRows):
         return _of_rows(node, found[node.input])
     if isinstance(node, DraftJoin):

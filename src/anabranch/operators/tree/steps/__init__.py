@@ -19,6 +19,7 @@ STEPS = {
     "top": "top.TopStep",
     "ranked": "ranked.RankedStep",
     "expire": "expire.ExpireStep",
+    "latest": "latest.LatestStep",
 }
 """For each kind of node its file here and its class there, which is loaded when a tree has one."""
 
