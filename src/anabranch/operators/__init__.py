@@ -18,6 +18,7 @@ OPERATORS: dict[str, str] = {
     "landmark": ".history.landmark:Landmark",
     "merge": ".merge.operator:Merge",
     "range_merge": ".merge.range_operator:RangeMerge",
+    "session_aggregate": ".windows.sessions:SessionAggregate",
     "select": ".select:SelectRows",
     "table_join": ".table.join:TableJoin",
     "table_scan": ".table.scan:TableScan",

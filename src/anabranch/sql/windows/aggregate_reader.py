@@ -12,7 +12,15 @@ from anabranch.errors import AnabranchError
 from anabranch.functions.aggregates import aggregate
 from anabranch.schema import ARRIVAL_COLUMN, TIME_TYPE
 from anabranch.sql.checking.safety import called
-from anabranch.sql.standing.columns import WINDOW_COLUMNS, Scope, column, in_parentheses, sql_of, window_column
+from anabranch.sql.standing.columns import (
+    WINDOW_CALLS,
+    WINDOW_COLUMNS,
+    Scope,
+    column,
+    in_parentheses,
+    sql_of,
+    window_column,
+)
 from anabranch.sql.standing.rows import Output, check_condition, output_name, star_of
 from anabranch.sql.windows.aggregate_calls import read_call, without_filter
 from anabranch.sql.windows.aggregate_functions import aggregate_name
@@ -98,10 +106,10 @@ class AggregateReader:
         if name is not None:
             return name
         if any(same_call(node, key) for key in self.groups.window_keys):
-            if called(node) == "window":
+            if called(node) in WINDOW_CALLS:
                 raise self._error(
                     "TYPE_NOT_SUPPORTED",
-                    "a stream cannot hold window()",
+                    f"a stream cannot hold {called(node)}()",
                     node,
                     hint="select window_start and window_end",
                 )
