@@ -83,6 +83,27 @@ def sessions(
     ]
 
 
+def last_rows(
+    rows: list[Row],
+    count: int,
+    keys: list[str],
+    aggregates: list[tuple[str, str | None]],
+    where: Callable[[Row], bool] = lambda row: True,
+) -> list[tuple[Any, ...]]:
+    """(first row, row after the last, keys…, aggregates…) of each row that `where` keeps and the last of its key."""
+    seen: dict[tuple[Any, ...], list[tuple[int, Row]]] = {}
+    out = []
+    for number, row in enumerate(rows):
+        if not where(row):
+            continue
+        key = tuple(_same(row[k]) for k in keys)
+        window = [*seen.get(key, []), (number, row)][-count:]
+        seen[key] = window
+        values = [_aggregate(f, arg, [row for _, row in window]) for f, arg in aggregates]
+        out.append((window[0][0], number + 1, *(_plain(part) for part in key), *values))
+    return out
+
+
 def _same(value: Any) -> Any:
     """NaN as one value, and one zero."""
     if isinstance(value, float):

@@ -36,6 +36,7 @@ from anabranch.operators.select import SelectRows
 from anabranch.operators.table.join import TableJoin
 from anabranch.operators.windows.aggregate import WindowAggregate
 from anabranch.operators.windows.changes import WindowChanges
+from anabranch.operators.windows.last_rows import LastRows
 from anabranch.operators.windows.rows import WindowRows
 from anabranch.operators.windows.sessions import SessionAggregate
 from anabranch.operators.windows.sets import WindowSetOperation
@@ -78,6 +79,13 @@ def sessions(gap: int, *keys: str, **more: Any) -> SessionAggregate:
     columns = (*((name, name) for name, _ in named), *((name, name) for name, _, _ in aggregates))
     ends = (("since", "window_start"), ("_time", "window_end"))
     return SessionAggregate("in", gap, named, aggregates, (*columns, *ends), "_time", **more)
+
+
+def last_rows(count: int, *keys: str, **more: Any) -> LastRows:
+    aggregates = (("n", "count", None), ("total", "sum", "d"), ("spread", "stddev", "v"), ("low", "min", "k"))
+    named = tuple((f"key{i}", key) for i, key in enumerate(keys))
+    columns = (*((name, name) for name, _ in named), *((name, name) for name, _, _ in aggregates))
+    return LastRows("in", count, named, aggregates, (*columns, ("since", "window_start")), "_time", **more)
 
 
 def window_rows(unit: Any, size: int, slide: int, **more: Any) -> WindowRows:
@@ -215,6 +223,14 @@ EXAMPLES: dict[str, dict[str, Operator]] = {
         "later": since(1_700, 4_000, 300, "v"),
         "in_part": since(1_010, 1_500, 40, "k", reducer=("uniform", (0.5,)), live_from=40),
         "kept_whole": since(0, 1_400, 60, reducer=KEPT, live_from=70, filter="ok"),
+    },
+    "last_rows": {
+        "by_key": last_rows(3, "k"),
+        "one": last_rows(1, "v", "ok"),
+        "all": last_rows(7),
+        "many": last_rows(50, "ok", filter="v > 0"),
+        "filter_having": last_rows(6, "k", filter="ok", having="n > 1 AND total > 0"),
+        "nothing": last_rows(10, "k", filter="false"),
     },
     "archive_scan": {
         "all": ArchiveScan("in", (("k", "k"), ("w", "v * 2"), ("ts", "ts")), "ts"),

@@ -38,7 +38,7 @@ SAME = [
         ],
     ),
     (
-        "SELECT k, count(*) AS n FROM s x WINDOW = INTERVAL 1 MINUTE SLIDE INTERVAL 10 SECONDS WHERE x.v > 0 GROUP BY k",
+        "SELECT k, count(*) AS n FROM s x WINDOW = INTERVAL 1 MINUTE SLIDE INTERVAL 10 SECOND WHERE x.v > 0 GROUP BY k",
         "SELECT k, count(*) AS n FROM {} AS x WHERE x.v > 0 GROUP BY k, x.window_start, x.window_end",
         [
             "TABLE(HOP(TABLE s, DESCRIPTOR(ts), INTERVAL '10' SECOND, INTERVAL '1' MINUTE))",

@@ -16,6 +16,7 @@ OPERATORS: dict[str, str] = {
     "history_join": ".history.join:HistoryJoin",
     "history_join_aggregate": ".history.join_aggregate:HistoryJoinAggregate",
     "landmark": ".history.landmark:Landmark",
+    "last_rows": ".windows.last_rows:LastRows",
     "merge": ".merge.operator:Merge",
     "range_merge": ".merge.range_operator:RangeMerge",
     "session_aggregate": ".windows.sessions:SessionAggregate",

@@ -66,10 +66,11 @@ PLANS: tuple[PlanKind, ...] = (
 def plan_standing(select: Select, lookup: Lookup, reducers: Registered = NONE_REGISTERED) -> StandingPlan:
     """The plan of a standing query, or a refusal that says what to add; `reducers` are the user's own."""
     try:
-        refuse_bounding(select)
-        refuse_inner(select, windows=is_combination(select))
-        check_tree(select, standing=True)
         kind = next(kind for kind in PLANS if kind.matches(select))
+        if kind.plan is not plan_changes:  # a tree may have all clauses, and looks at itself
+            refuse_bounding(select)
+            refuse_inner(select, windows=is_combination(select))
+            check_tree(select, standing=True)
         _refuse_windows(select, kind)
         return replace(kind.plan(select, lookup, reducers), selects_all=selects_all(select))
     except RecursionError:

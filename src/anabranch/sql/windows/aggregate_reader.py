@@ -130,13 +130,14 @@ class AggregateReader:
         if name is None:
             return self.scope.not_found(node, [*self.aliases, *(WINDOW_COLUMNS if self.scope.has_windows else ())])
         said = sql_of(node if self.scope.is_join else column(name))
+        groups = "the keys of PER" if self.groups.window.kind == "last rows" else "GROUP BY"
         return self._error(
             "COLUMN_NOT_GROUPED",
             f'column "{name}" has many values in a group',
             node,
             hint="select it, too"
             if self.tree.args.get("distinct")
-            else f"add {said} to GROUP BY, or put it in an aggregate such as max()",
+            else f"add {said} to {groups}, or put it in an aggregate such as max()",
         )
 
     def _add_aggregate(self, node: exp.Expr) -> str:

@@ -29,6 +29,7 @@ from anabranch.sql.tree import Select
 from anabranch.sql.windows.aggregate_functions import is_aggregate
 from anabranch.sql.windows.aggregate_reader import AggregateReader
 from anabranch.sql.windows.grouped import Grouped, read_grouped, wrong_windows
+from anabranch.sql.windows.last_rows import plan_last_rows
 from anabranch.sql.windows.rows import without_stars
 from anabranch.sql.windows.sessions import plan_sessions
 from anabranch.sql.windows.windowed import limit_of, order_of, with_change
@@ -63,6 +64,8 @@ def plan_window_aggregate(select: Select, lookup: Lookup, reducers: Registered) 
     grouped = read_grouped(scope, tree)
     if grouped.window.kind == "session":
         return plan_sessions(grouped)
+    if grouped.window.kind == "last rows":
+        return plan_last_rows(grouped)
     aggregated = _aggregated(grouped)
     return final_or_changes(select, aggregated.operator, aggregated.schema)
 
