@@ -50,7 +50,7 @@ PLANS: tuple[PlanKind, ...] = (
     PlanKind("join with the past", is_history_join, plan_history_join),
     PlanKind("aggregates since a time", is_landmark, plan_landmark),
     PlanKind("join with a table", is_table_join, plan_table_join),
-    PlanKind("changes of an answer", is_of_changes, plan_changes),
+    PlanKind("changes of an answer", is_of_changes, plan_changes, _ALL_FORMS),
     PlanKind("merge", is_merge, plan_merge),
     PlanKind("combination of aggregates", is_combination, plan_combination),
     PlanKind("aggregates over a join", is_join_aggregate, plan_join_aggregate),
@@ -66,10 +66,11 @@ PLANS: tuple[PlanKind, ...] = (
 def plan_standing(select: Select, lookup: Lookup, reducers: Registered = NONE_REGISTERED) -> StandingPlan:
     """The plan of a standing query, or a refusal that says what to add; `reducers` are the user's own."""
     try:
-        refuse_bounding(select)
-        refuse_inner(select, windows=is_combination(select))
-        check_tree(select, standing=True)
         kind = next(kind for kind in PLANS if kind.matches(select))
+        if kind.plan is not plan_changes:  # a tree may have all clauses, and looks at itself
+            refuse_bounding(select)
+            refuse_inner(select, windows=is_combination(select))
+            check_tree(select, standing=True)
         _refuse_windows(select, kind)
         return replace(kind.plan(select, lookup, reducers), selects_all=selects_all(select))
     except RecursionError:
