@@ -48,8 +48,8 @@ _LEAST_BETWEEN = 200_000
 """Rows between two checkpoints, at least."""
 _ROWS_AT_ONCE = 1 << 19
 _ROWS_PER_BATCH = 1 << 17
-_PARTS = "parts"
-"""In the scratch: what parts keep, which can be computed again."""
+_PARTS, _STATES = "parts", "states"
+"""In the scratch: what parts keep that can be computed again, and what cannot. The latter stays for each checkpoint."""
 _BEGINNING = -62_135_596_800_000_000
 """The year 1, as the time of an answer before any stream has one."""
 
@@ -107,6 +107,7 @@ class Tree(Operator):
 
     def run(self, task: Task, inputs: Inputs) -> Iterator[pa.RecordBatch]:
         kept = _Kept(self, inputs)
+        inputs = kept.inputs
         memory = kept.at(task.start)
         came, end = self._entering(task.start, task.end, inputs), self.reached(task.end)
         for time, some in _window_by_window(came, self._part_times(), end):
@@ -122,10 +123,11 @@ class Tree(Operator):
         parts = _parts(self.nodes).items()
         return {part_name(number): part.time for number, part in parts if part.answers_of_windows is not None}
 
-    def _entering(self, start: Offsets, end: Offsets, inputs: Inputs) -> dict[str, Changes]:
+    def _entering(self, start: Offsets, end: Offsets, inputs: Inputs, *, again: bool = False) -> dict[str, Changes]:
         """What comes in from one offset to another: of streams and tables by their names, of parts by their numbers.
 
-        Parts find what they have kept in a folder of their own; without scratch they compute it again.
+        Parts find what they have kept in a folder of their own. What is of micro-batches does not help where rows are
+        taken in `again`, as these are cut otherwise.
         """
         came: dict[str, Changes] = {}
         for stream, (form, columns) in _sources(self.nodes).items():
@@ -138,7 +140,8 @@ class Tree(Operator):
         for number, part in _parts(self.nodes).items():
             own = inputs
             if inputs.scratch is not None:
-                own = replace(inputs, scratch=Storage(inputs.scratch).child(_PARTS, str(number)).address)
+                folder = Storage(inputs.scratch).child(_STATES if part.scratch_is_state else _PARTS, str(number))
+                own = replace(inputs, scratch=None if again and not part.scratch_is_state else folder.address)
             tasks = part.plan(_of(part, start), _of(part, end), own, 1)
             batches = [batch for task in tasks for batch in part.run(task, own)]
             if batches:
@@ -326,9 +329,10 @@ class _Kept:
 
     def __init__(self, tree: Tree, inputs: Inputs) -> None:
         self._tree = tree
-        self._inputs = inputs
         folder = inputs.folder("tree")
         self._checkpoints = None if folder is None else Checkpoints(folder)
+        known = [] if self._checkpoints is None else self._checkpoints.all()
+        self.inputs = self._inputs = replace(inputs, places=tuple(checkpoint.at for checkpoint in known))
         identities = " ".join(inputs.readers[name].identity for name in tree.inputs)
         self._name = f"{inputs.scratch} {tree!r} {identities}"
 
@@ -399,9 +403,7 @@ class _Kept:
                 row = min(offset.row, until[name].row + left)
                 left -= row - until[name].row
                 until[name] = offset if row == offset.row else until[name]._replace(row=row)
-            # What parts keep is of micro-batches, and these are none.
-            apart = replace(self._inputs, scratch=None)
-            self._take_in(memory, self._tree._entering(memory.at, until, apart), until)
+            self._take_in(memory, self._tree._entering(memory.at, until, self._inputs, again=True), until)
 
     def _take_in(self, memory: _Memory, came: dict[str, Changes], at: dict[str, Offset]) -> None:
         changes = memory.flow.take(came, self._tree.reached(at))

@@ -51,6 +51,7 @@ class LastRowsRun:
         self._work = inputs.work
         self._start, self._end = start, end
         self._share = share
+        self._places = inputs.places
         self._keeps = inputs.scratch is not None or share.parts == 1
         self._files = StateFiles(
             inputs.scratch, state_kind("last_rows", identity), f"{identity} {self._reader.identity}"
@@ -71,8 +72,12 @@ class LastRowsRun:
                 yield from answer.to_batches(max_chunksize=_ROWS_PER_BATCH)
         if self._keeps:
             state = SavedState({"rows": kept})
-            self._files.save(str(self._end.row), str(self._start.row), *self._share, state)
+            self._files.save(str(self._end.row), str(self._start.row), *self._share, state, self._wanted)
             self._work.keeps(state.rows, state.nbytes)
+
+    def _wanted(self) -> set[str]:
+        """The names of states from which someone goes on later."""
+        return {str(at[self._program.stream].row) for at in self._places}
 
     # -- what is kept ----------------------------------------------------------------------------------
 

@@ -63,6 +63,7 @@ class SessionRun:
         self._work = inputs.work
         self._start, self._end = start, end
         self._share = share
+        self._places = inputs.places
         self._keeps = inputs.scratch is not None or share.parts == 1
         self._files = StateFiles(
             inputs.scratch, state_kind("sessions", identity), f"{identity} {self._reader.identity}"
@@ -156,6 +157,10 @@ class SessionRun:
         batches: list[pa.RecordBatch] = rows.to_batches(max_chunksize=_ROWS_PER_BATCH)
         return batches
 
+    def _wanted(self) -> set[str]:
+        """The names of states from which someone goes on later."""
+        return {str(at[self._program.stream].row) for at in self._places}
+
     def _keep(self, open_: _Open) -> None:
         """Those that are open at the end, or were when its last row came, if it has gone on in silence."""
         if not self._keeps:
@@ -164,5 +169,5 @@ class SessionRun:
         if len(open_.last):
             time = min(time, int(open_.last.max()))
         state = open_.where(~self._over(open_, time)).as_state()
-        self._files.save(str(self._end.row), str(self._start.row), *self._share, state)
+        self._files.save(str(self._end.row), str(self._start.row), *self._share, state, self._wanted)
         self._work.keeps(state.rows, state.nbytes)

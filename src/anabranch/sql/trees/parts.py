@@ -61,7 +61,7 @@ def plan_part(context: Context, tree: exp.Expr) -> Relation:
             tree,
             hint=INSTEAD,
         )
-    if plan.operator.scratch_is_state or plan.operator.reads_history:
+    if whole.merge is not None or plan.operator.reads_history:
         what = "merge" if whole.merge is not None else "part that reads history"
         raise select.error(
             "NOT_IN_THE_LANGUAGE",
