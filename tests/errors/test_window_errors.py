@@ -324,8 +324,8 @@ def test_a_set_operation_that_is_refused(text: str, error: str) -> None:
 EMITS = [
     (
         "SELECT saddr FROM packets EMIT CHANGES",
-        "EMIT_WITHOUT_WINDOW (line 1, column 27) EMIT CHANGES is about windows, and the query has none. Hint: leave it "
-        "out, or add WINDOW = INTERVAL … after FROM",
+        "EMIT_WITHOUT_WINDOW (line 1, column 27) EMIT CHANGES is about answers that change, and all of this query "
+        "stay. Hint: leave it out, or add WINDOW = INTERVAL … after FROM",
     ),
     (
         "SELECT saddr FROM packets EMIT FINAL",

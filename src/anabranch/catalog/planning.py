@@ -11,7 +11,7 @@ from anabranch.sql.once import OncePlan, plan_once
 from anabranch.sql.standing.plan import plan_standing
 from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select
-from anabranch.sql.trees.standing import plan_changes
+from anabranch.sql.trees import standing as trees
 
 
 def plan_query(select: Select, catalog: Catalog) -> StandingPlan:
@@ -21,7 +21,7 @@ def plan_query(select: Select, catalog: Catalog) -> StandingPlan:
 
 def plan_view(select: Select, catalog: Catalog) -> StandingPlan:
     """The plan of a view that is made now."""
-    return plan_changes(select, catalog.schema, catalog.reducers())
+    return trees.plan_view(select, catalog.schema, catalog.reducers())
 
 
 def plan_question(select: Select, catalog: Catalog) -> OncePlan:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.operators.tree.nodes import Aggregate, Call, Join, Part, Rows, Source
+from anabranch.operators.tree.nodes import Aggregate, Call, Expire, Join, Part, Rows, Source
 from tests.sql.trees.sources import plan, refused
 
 HERE = Path(__file__).parent
@@ -79,7 +79,8 @@ def test_a_part_is_the_json_of_its_operator() -> None:
     part = planned.nodes[0]
     assert isinstance(part, Part)
     assert part.operator["kind"] == "window_aggregate"
-    assert part.columns == (("n", "n"),)
+    assert part.columns == (("n", "n"), ("_time", "_time"))
+    assert planned.nodes[2] == Expire(1, "_time", 59_999_999)  # until the next window is answered
     assert planned.inputs == ("bids",)
 
 

@@ -44,6 +44,8 @@ def told(changes: Changes, numbers: Arrangement | None, tree: Tree, version: int
     rows = changes.rows.rename_columns(list(tree.columns))
     if numbers is not None:
         return _logged(*_numbered(rows, changes, numbers), tree, version, time)
+    if tree.is_one_row:
+        rows = rows.append_column(NUMBER, pa.array(np.zeros(len(changes), np.int64)))
     key = encode([rows.column(name) for name in tree.key], len(changes))
     _refuse_twice(changes, key.codes, key.size)
     came = np.full(key.size, -1, np.int64)

@@ -75,7 +75,7 @@ def described(node: Node) -> str:
     if isinstance(node, Ranked):
         return f"ranked{_window(node.partition, node.order)}: {', '.join(map(_call, node.calls))}"
     if isinstance(node, Expire):
-        return f"expire {node.after / 1e6:g} s after {node.column}"
+        return f"expire {(node.after + 1) // 1000 / 1000:g} s after {node.column}"
     if isinstance(node, Latest):
         return f"latest of each {', '.join(node.key)} by {node.change}"
     return node.kind

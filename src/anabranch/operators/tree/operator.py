@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from anabranch.errors import QueryError
 from anabranch.kernels.values import integers
+from anabranch.log.storage import Storage
 from anabranch.operators import operator_from_json
 from anabranch.operators.base import (
     MIN_TIME,
@@ -47,6 +48,8 @@ _LEAST_BETWEEN = 200_000
 """Rows between two checkpoints, at least."""
 _ROWS_AT_ONCE = 1 << 19
 _ROWS_PER_BATCH = 1 << 17
+_PARTS = "parts"
+"""In the scratch: what parts keep, which can be computed again."""
 _BEGINNING = -62_135_596_800_000_000
 """The year 1, as the time of an answer before any stream has one."""
 
@@ -68,6 +71,8 @@ class Tree(Operator):
     columns: tuple[str, ...]
     key: tuple[str, ...]
     time: str = "_time"
+    is_one_row: bool = False
+    """Whether the answer has one row at most: then its number, which is 0, is its key."""
     bounds: tuple[tuple[int, str], ...] = ()
     """For each node that keeps something, by its number, what bounds that."""
 
@@ -82,7 +87,7 @@ class Tree(Operator):
     @property
     def answer_key(self) -> tuple[str, ...]:
         """The columns by which a row of the answer is known."""
-        return self.key or (*self.columns, NUMBER)
+        return (NUMBER,) if self.is_one_row else self.key or (*self.columns, NUMBER)
 
     def schema(self, inputs: Inputs) -> pa.Schema:
         return answer_schema(self.flow(inputs).schema, self.columns, numbered=not self.key)
@@ -118,7 +123,10 @@ class Tree(Operator):
         return {part_name(number): part.time for number, part in parts if part.answers_of_windows is not None}
 
     def _entering(self, start: Offsets, end: Offsets, inputs: Inputs) -> dict[str, Changes]:
-        """What comes in from one offset to another: of streams and tables by their names, of parts by their numbers."""
+        """What comes in from one offset to another: of streams and tables by their names, of parts by their numbers.
+
+        Parts find what they have kept in a folder of their own; without scratch they compute it again.
+        """
         came: dict[str, Changes] = {}
         for stream, (form, columns) in _sources(self.nodes).items():
             low, high = start[stream].row, end[stream].row
@@ -128,8 +136,11 @@ class Tree(Operator):
                 inputs.work.bytes_read += rows.nbytes
                 came[stream] = _as_changes(rows, form)
         for number, part in _parts(self.nodes).items():
-            tasks = part.plan(_of(part, start), _of(part, end), inputs, 1)
-            batches = [batch for task in tasks for batch in part.run(task, inputs)]
+            own = inputs
+            if inputs.scratch is not None:
+                own = replace(inputs, scratch=Storage(inputs.scratch).child(_PARTS, str(number)).address)
+            tasks = part.plan(_of(part, start), _of(part, end), own, 1)
+            batches = [batch for task in tasks for batch in part.run(task, own)]
             if batches:
                 came[part_name(number)] = Changes.of(part.gather(pa.Table.from_batches(batches)))
         return came
@@ -204,6 +215,9 @@ class Tree(Operator):
 
     def current(self, reached: int, newest: int, every: int = 1) -> int | None:
         return None
+
+    def expendable(self, scratch: Storage) -> list[Storage]:
+        return [scratch.child(_PARTS)]
 
     def keeps(self) -> Keeps | None:
         bounds = list(dict.fromkeys(bound for _, bound in self.bounds))
@@ -336,7 +350,8 @@ class _Kept:
 
     def _empty(self, at: Offsets) -> _Memory:
         flow = self._tree.flow(self._inputs)
-        numbers = None if self._tree.key else Arrangement(flow.schema, flow.schema.names)
+        is_known = bool(self._tree.key) or self._tree.is_one_row
+        numbers = None if is_known else Arrangement(flow.schema, flow.schema.names)
         return _Memory(flow, numbers, dict(at))
 
     def _from_disk(self, at: Offsets) -> _Memory:
@@ -384,7 +399,9 @@ class _Kept:
                 row = min(offset.row, until[name].row + left)
                 left -= row - until[name].row
                 until[name] = offset if row == offset.row else until[name]._replace(row=row)
-            self._take_in(memory, self._tree._entering(memory.at, until, self._inputs), until)
+            # What parts keep is of micro-batches, and these are none.
+            apart = replace(self._inputs, scratch=None)
+            self._take_in(memory, self._tree._entering(memory.at, until, apart), until)
 
     def _take_in(self, memory: _Memory, came: dict[str, Changes], at: dict[str, Offset]) -> None:
         changes = memory.flow.take(came, self._tree.reached(at))

@@ -57,8 +57,11 @@ class Growth:
 
 def bounds_of(
     select: Select, nodes: Sequence[Draft], schemas: Sequence[pa.Schema], places: Sequence[Place]
-) -> tuple[tuple[int, str], ...]:
-    """For each node that keeps something, by its number, what bounds that; what nothing bounds is refused."""
+) -> tuple[tuple[tuple[int, str], ...], Growth]:
+    """For each node that keeps something, by its number, what bounds that, and how the last one grows.
+
+    What nothing bounds is refused.
+    """
     accepts = select.bounding is not None and select.bounding.after is None
     growths: list[Growth] = []
     bounds: list[tuple[int, str]] = []
@@ -73,7 +76,7 @@ def bounds_of(
         if said:
             bounds.append((number, said))
         growths.append(_growth(node, below, grows, schema))
-    return tuple(bounds)
+    return tuple(bounds), growths[-1]
 
 
 def _bound(node: Draft, below: Sequence[Growth], grows: str | None) -> str | None:

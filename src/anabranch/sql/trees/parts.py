@@ -60,6 +60,14 @@ def plan_part(context: Context, tree: exp.Expr) -> Relation:
             tree,
             hint=INSTEAD,
         )
+    if plan.operator.scratch_is_state or plan.operator.reads_history:
+        what = "merge" if whole.merge is not None else "part that reads history"
+        raise select.error(
+            "NOT_IN_THE_LANGUAGE",
+            f"a {what} cannot stand inside of another query",
+            tree,
+            hint="make it a stream with CREATE STREAM … AS SELECT …, and read that",
+        )
     selected = [
         field for field in plan.schema.arrow if field.name != plan.schema.time or _is_selected(tree, field.name)
     ]

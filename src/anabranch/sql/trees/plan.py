@@ -24,7 +24,7 @@ from anabranch.sql.reading.reduce_by import NONE_REGISTERED, Registered
 from anabranch.sql.standing.columns import column, joined, sql_of
 from anabranch.sql.standing.sources import Lookup
 from anabranch.sql.tree import Select
-from anabranch.sql.trees.bounds import bounds_of
+from anabranch.sql.trees.bounds import Growth, bounds_of
 from anabranch.sql.trees.context import Context, Tables
 from anabranch.sql.trees.draft import Draft, DraftJoin, DraftRows, Place
 from anabranch.sql.trees.graph import Graph
@@ -48,6 +48,10 @@ class TreePlan:
     key: tuple[str, ...]
     inputs: tuple[str, ...]
     bounds: tuple[tuple[int, str], ...]
+    growth: Growth
+    """How the answer grows."""
+    is_one_row: bool = False
+    """Whether the answer has one row at most."""
     notes: tuple[str, ...] = ()
 
     def explain(self) -> str:
@@ -82,13 +86,17 @@ def _plan(select: Select, lookup: Lookup, reducers: Registered, tables: Tables) 
     last = context.named(relation.node, values, Place("the answer"))
     graph = simplified(context.drafts, last)
     _check_types(context, graph.schemas[-1])
+    bounds, growth = bounds_of(select, graph.nodes, graph.schemas, graph.places)
+    key = _key(context, graph)
     return TreePlan(
         nodes=tuple(map(_finished, graph.nodes)),
         columns=tuple(names),
         types=graph.schemas[-1],
-        key=_key(context, graph),
+        key=() if key is None else key,
         inputs=_inputs(graph.nodes),
-        bounds=bounds_of(select, graph.nodes, graph.schemas, graph.places),
+        bounds=bounds,
+        growth=growth,
+        is_one_row=key == (),
         notes=tuple(context.notes),
     )
 
@@ -127,10 +135,12 @@ def _check_types(context: Context, schema: pa.Schema) -> None:
             ) from None
 
 
-def _key(context: Context, graph: Graph) -> tuple[str, ...]:
-    """The fewest columns of the answer that tell its rows apart; none for an answer of one row, which needs none."""
+def _key(context: Context, graph: Graph) -> tuple[str, ...] | None:
+    """The fewest columns of the answer that tell its rows apart, none for an answer of one row; None if none do."""
     found = uniques(graph.nodes, [schema.names for schema in graph.schemas], context.keys)[-1]
-    best = min(found, key=lambda one: (len(one), sorted(one)), default=frozenset[str]())
+    if not found:
+        return None
+    best = min(found, key=lambda one: (len(one), sorted(one)))
     return tuple(name for name in graph.schemas[-1].names if name in best)
 
 

@@ -15,7 +15,7 @@ from anabranch.sql.standing.sources import Lookup
 from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select
 from anabranch.sql.trees.context import TableColumns
-from anabranch.sql.trees.plan import plan_tree
+from anabranch.sql.trees.plan import TreePlan, plan_tree
 from anabranch.tables.declaration import NUMBER, RESERVED
 
 
@@ -27,8 +27,34 @@ def is_of_changes(select: Select) -> bool:
 
 
 def plan_changes(select: Select, lookup: Lookup, reducers: Registered) -> StandingPlan:
-    """What keeps the answer of a SELECT up to date."""
+    """What answers how the answer of a SELECT changes."""
+    plan = _planned(select, lookup, reducers)
+    if plan.growth.comes and select.emit is not None:
+        raise select.error(
+            "EMIT_WITHOUT_WINDOW",
+            "EMIT CHANGES is about answers that change, and all of this query stay",
+            start=select.emit.start,
+            hint="leave it out, or add WINDOW = INTERVAL … after FROM",
+        )
+    return _standing(plan)
 
+
+def plan_view(select: Select, lookup: Lookup, reducers: Registered) -> StandingPlan:
+    """What keeps the answer of a SELECT up to date."""
+    plan = _planned(select, lookup, reducers)
+    accepted = select.bounding is not None and select.bounding.after is None
+    if plan.growth.stream is not None and not accepted:
+        raise select.error(
+            "STATE_UNBOUNDED",
+            f'the view keeps its rows, and stream "{plan.growth.stream}" has no end',
+            select.tree,
+            hint="end the query with EXPIRE AFTER INTERVAL 1 DAY, if rows count for so long, or ACCEPT UNBOUNDED; "
+            "for rows that stay as they are write CREATE STREAM … AS SELECT …",
+        )
+    return _standing(plan)
+
+
+def _planned(select: Select, lookup: Lookup, reducers: Registered) -> TreePlan:
     def rows_of(name: str) -> TableColumns | None:
         try:
             changes = lookup(changes_name(name))
@@ -40,6 +66,18 @@ def plan_changes(select: Select, lookup: Lookup, reducers: Registered) -> Standi
         return TableColumns(pa.schema(shown), () if NUMBER in changes.key else changes.key)
 
     plan = plan_tree(select, lookup, reducers, rows_of)
-    tree = Tree(nodes_to_text(plan.nodes), plan.columns, plan.key, bounds=plan.bounds)
+    for name in plan.columns:
+        if name.lower() in (*RESERVED, NUMBER):
+            raise select.error(
+                "COLUMN_RESERVED",
+                f'column "{name}" is kept for the changes of the answer',
+                select.tree,
+                hint="name the columns that are wanted, and give this one another name with AS",
+            )
+    return plan
+
+
+def _standing(plan: TreePlan) -> StandingPlan:
+    tree = Tree(nodes_to_text(plan.nodes), plan.columns, plan.key, is_one_row=plan.is_one_row, bounds=plan.bounds)
     schema = StreamSchema(answer_schema(plan.types, plan.columns, numbered=not plan.key), tree.time)
     return StandingPlan(tree, None, schema, tree.time)
