@@ -319,8 +319,8 @@ REFUSED_AS_STANDING = [
     ),
     (
         "SELECT session_window(ts, '5 minutes') AS w FROM packets",
-        "NOT_IN_THE_LANGUAGE (line 1, column 8) session_window() has no place in a standing query: a session may go on "
-        "for ever. Hint: write WINDOW = INTERVAL … for windows of one length, or ask once",
+        "NOT_IN_THE_LANGUAGE (line 1, column 8) session_window() is something to group by: a row alone does not say "
+        "how long its session goes on. Hint: write WINDOW = SESSION INTERVAL … and aggregates, or ask once",
     ),
     (
         "SELECT reflect('a', 'b') FROM packets",

@@ -60,6 +60,50 @@ def windows(
     return [(e, [r for a, r in zip(at, rows, strict=True) if e - size <= a < e and where(r)]) for e in sorted(ends)]
 
 
+def sessions(
+    rows: list[Row],
+    gap: int,
+    keys: list[str],
+    aggregates: list[tuple[str, str | None]],
+    reached: int,
+    where: Callable[[Row], bool] = lambda row: True,
+) -> list[tuple[Any, ...]]:
+    """(first time, end, keys…, aggregates…) of every session that is over once time has reached `reached`, in order."""
+    found: dict[tuple[Any, ...], list[list[Row]]] = {}
+    for row in filter(where, rows):
+        runs = found.setdefault(tuple(_same(row[k]) for k in keys), [])
+        if not runs or row["t"] - runs[-1][-1]["t"] > gap:
+            runs.append([])
+        runs[-1].append(row)
+    over = [(run[-1]["t"] + gap, key, run) for key, runs in found.items() for run in runs]
+    over = sorted((s for s in over if s[0] < reached), key=lambda s: (s[0], [_rank(part) for part in s[1]]))
+    return [
+        (run[0]["t"], end, *(_plain(part) for part in key), *(_aggregate(f, arg, run) for f, arg in aggregates))
+        for end, key, run in over
+    ]
+
+
+def last_rows(
+    rows: list[Row],
+    count: int,
+    keys: list[str],
+    aggregates: list[tuple[str, str | None]],
+    where: Callable[[Row], bool] = lambda row: True,
+) -> list[tuple[Any, ...]]:
+    """(first row, row after the last, keys…, aggregates…) of each row that `where` keeps and the last of its key."""
+    seen: dict[tuple[Any, ...], list[tuple[int, Row]]] = {}
+    out = []
+    for number, row in enumerate(rows):
+        if not where(row):
+            continue
+        key = tuple(_same(row[k]) for k in keys)
+        window = [*seen.get(key, []), (number, row)][-count:]
+        seen[key] = window
+        values = [_aggregate(f, arg, [row for _, row in window]) for f, arg in aggregates]
+        out.append((window[0][0], number + 1, *(_plain(part) for part in key), *values))
+    return out
+
+
 def _same(value: Any) -> Any:
     """NaN as one value, and one zero."""
     if isinstance(value, float):

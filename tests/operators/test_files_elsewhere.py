@@ -29,7 +29,10 @@ KEEPERS = [
     for name, operator in list(examples.items())[:3]
     if operator.keeps() is not None
 ]
-IN_FILES = {"landmark", "merge", "window_aggregate", "window_set_operation", "window_changes"}
+IN_FILES = {
+    *("landmark", "last_rows", "merge", "session_aggregate"),
+    *("window_aggregate", "window_set_operation", "window_changes"),
+}
 """The others keep what they keep in memory alone."""
 
 

@@ -52,7 +52,7 @@ REFUSED = [
     "SELECT k FROM s WHERE v",
     "SELECT k FROM s REDUCE BY uniform(0.5)",
     "SELECT c.k FROM s c JOIN ARCHIVE t h LAST 2 INTERVAL 1 DAY WITHIN INTERVAL 5 MINUTES ON c.k = h.k",
-    "SELECT k, count(*) AS n FROM TUMBLE(s, ts, INTERVAL 1 MINUTE) GROUP BY k",
+    "SELECT k, count(*) AS n FROM TUMBLE(s, v, INTERVAL 1 MINUTE) GROUP BY k",
 ]
 
 

@@ -15,16 +15,45 @@ from anabranch.sql.reading.tokens import error_at
 
 
 @dataclass(frozen=True)
+class WindowTable:
+    """`SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), …)`: what a window in FROM says besides, as it is written."""
+
+    function: str
+    column: str
+    partition: tuple[str, ...] | None
+    start: int
+
+
+WindowForm = Literal["sliding", "session", "last rows", "table function"]
+"""Of one length; ended by a pause; for each row the last ones of its key. And however it is, it may be said in FROM."""
+
+
+@dataclass(frozen=True)
 class Window:
-    """`WINDOW = size SLIDE slide`: what an answer row looks back on, and how often there is one."""
+    """`WINDOW = size SLIDE slide`: what an answer row looks back on, and how often there is one.
+
+    `WINDOW = SESSION size` ends with a pause that is longer than `size`, `WINDOW = size ROWS PER k` are, for each row,
+    the last ones of its key.
+    """
 
     unit: Literal["time", "rows"]
     size: int
     slide: int
     start: int = field(default=0, compare=False)
     slide_start: int | None = field(default=None, compare=False)
+    kind: WindowForm = "sliding"
+    per: tuple[str, ...] = ()
+    over: WindowTable | None = field(default=None, compare=False)
+
+    @property
+    def forms(self) -> set[WindowForm]:
+        return {self.kind, "table function"} if self.over is not None else {self.kind}
 
     def describe(self) -> str:
+        if self.kind == "session":
+            return "SESSION INTERVAL " + format_us(self.size)
+        if self.kind == "last rows":
+            return f"{self.size} ROWS PER {', '.join(self.per)}"
         if self.unit == "time":
             size, slide = "INTERVAL " + format_us(self.size), "INTERVAL " + format_us(self.slide)
         else:
@@ -169,6 +198,12 @@ class Select:
     bounding: Bounding | None = None
     spans: tuple[Inner, ...] = field(default=(), compare=False, repr=False)
     """Where every SELECT stands, with its clauses."""
+
+    @property
+    def windows(self) -> list[Window]:
+        """All WINDOWs of it and of its subqueries."""
+        sides = (*self.sides, *(inner.side for inner in self.inner))
+        return [side.window for side in sides if side.window is not None]
 
     @property
     def hints(self) -> tuple[Hint, ...]:

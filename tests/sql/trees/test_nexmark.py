@@ -35,13 +35,11 @@ QUERIES = {
     )
 }
 REFUSED = {
-    "q5 as HOP": "NOT_IN_THE_LANGUAGE",
-    "q11": "NOT_IN_THE_LANGUAGE",
     "q21": "EXPRESSION_NEEDS_SPARK",
     "q22": "EXPRESSION_NEEDS_SPARK",
     "q22 as SPLIT_INDEX": "FUNCTION_NOT_ALLOWED",
 }
-"""HOP and SESSION are not there, and lower(), regexp_extract() and split_part() need Spark."""
+"""lower(), regexp_extract() and split_part() need Spark."""
 KEYS = {
     "q4": ("category",), "q9": ("id",), "q15": ("day",), "q16": ("channel", "day"), "q17": ("auction", "day"),
     "q18": ("auction", "bidder"), "q19": ("auction", "rank_number"),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from anabranch.functions.aggregates import parts_of, row_of
+from anabranch.errors import QueryError
+from anabranch.functions.aggregates import parts_of, row_of, rows
 from anabranch.kernels.values import integers, one_array
 from anabranch.log.stream import StreamInfo
 from anabranch.operators.base import Inputs, LogReader
@@ -27,6 +28,24 @@ WITH_HISTOGRAM = "incremental with a histogram of the window"
 def is_of_values(function: str) -> bool:
     """True if the function is read from the window's values, not from partial answers."""
     return row_of(function).kind == "holistic"
+
+
+def refuse_values(program: WindowProgram, aggregates: Sequence[tuple[str, str, str | None]], where: str) -> None:
+    """An error for aggregates that need every value, where only partial aggregates are kept."""
+    if program.questions:
+        named = next(function for _, function, _ in aggregates if is_of_values(function))
+        message, hint = not_of_values(named, where)
+        raise QueryError("AGGREGATE_NOT_AVAILABLE", message, hint=hint)
+
+
+def not_of_values(function: str, where: str) -> tuple[str, str]:
+    """What that error says, and its hint."""
+    *others, last = (row.name for row in rows() if row.bind is not None and row.kind != "holistic")
+    name = parts_of(function)[0]
+    return (
+        f"{name}() needs all values at once, and of {where} only partial aggregates are kept",
+        f"use {', '.join(others)} or {last}",
+    )
 
 
 def explain_values(
@@ -92,6 +111,14 @@ def explain_delay(unit: str, slide: int, streams: Sequence[str], inputs: Inputs 
     skew = 0 if inputs is None else max(inputs.readers[name].skew_us for name in streams)
     allowed = f", of which {skew / 1e6:g} s are for late rows" if skew else ""
     told = f"a row is in the answer at most {(slide + skew) / 1e6:g} s after its time{allowed}"
+    return {"answer_delay": told + _what_brings_time([inputs.readers[name] for name in streams] if inputs else [])}
+
+
+def explain_session_delay(gap: int, streams: Sequence[str], inputs: Inputs | None) -> dict[str, Any]:
+    """How long after the last row of a session it is answered."""
+    skew = 0 if inputs is None else max(inputs.readers[name].skew_us for name in streams)
+    allowed = f", of which {skew / 1e6:g} s are for late rows" if skew else ""
+    told = f"a session is answered just after {(gap + skew) / 1e6:g} s without a row of its group{allowed}"
     return {"answer_delay": told + _what_brings_time([inputs.readers[name] for name in streams] if inputs else [])}
 
 

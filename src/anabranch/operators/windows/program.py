@@ -36,7 +36,8 @@ class Windows(NamedTuple):
 
     lines: NDArray[np.int64]
     ends: NDArray[np.int64]
-    size: int
+    size: int | NDArray[np.int64]
+    """Of all, or of each."""
     times: NDArray[np.int64]
 
 
@@ -92,7 +93,7 @@ class WindowProgram:
         self,
         entries: pa.Table,
         ends: NDArray[np.int64],
-        size: int,
+        size: int | NDArray[np.int64],
         times: NDArray[np.int64],
         values: Sequence[pa.Array] = (),
         partial: bool = False,

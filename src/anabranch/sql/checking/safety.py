@@ -169,12 +169,13 @@ def _check_function(select: Select, node: exp.Func, standing: bool) -> None:
         raise _function_error(select, name, node)
     if known in SESSION_NAMES:
         raise _function_error(select, known, node)
-    if standing and known == "session_window":
+    around = node.find_ancestor(exp.Select) if known == "session_window" else None
+    if standing and around is not None and around.args.get("group") is None:
         raise select.error(
             "NOT_IN_THE_LANGUAGE",
-            "session_window() has no place in a standing query: a session may go on for ever",
+            "session_window() is something to group by: a row alone does not say how long its session goes on",
             node,
-            hint="write WINDOW = INTERVAL … for windows of one length, or ask once",
+            hint="write WINDOW = SESSION INTERVAL … and aggregates, or ask once",
         )
     varies = SCALARS[known].varies if standing and known in SCALARS else "never"
     if varies == "always" or (varies == "without arguments" and not node.expressions):

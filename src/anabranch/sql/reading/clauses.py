@@ -31,6 +31,7 @@ from anabranch.sql.reading.reduce_by import is_reducing
 from anabranch.sql.reading.shed_clause import is_shedding, take_shedding
 from anabranch.sql.reading.tokens import error_at
 from anabranch.sql.reading.window_clause import BEFORE_AN_EXPRESSION, is_pairwise, is_window, take_pairs, take_window
+from anabranch.sql.reading.window_tables import is_window_table, take_window_table
 from anabranch.sql.tree import Bounding, Emit, Hint, Inner, MergeOptions, Merging, Pair, Shedding, Side, Window
 
 
@@ -154,6 +155,10 @@ class _Taker:
         elif is_window(self.tokens, cursor.index):
             query = self._query_of_window(token)
             query.window = take_window(cursor)
+        elif is_window_table(self.tokens, cursor.index):
+            query = self._query_of_window(token)
+            stream, query.window = take_window_table(cursor)
+            self.kept += stream
         elif is_pairwise(self.tokens, cursor.index):
             query = self._query_of_window(token)
             query.pairs = take_pairs(cursor)
@@ -244,9 +249,10 @@ class _Taker:
 
 
 def _as_function_name(tokens: list[Token], index: int) -> Token:
-    """`window(…)` and `window.start` are names, though WINDOW also begins a clause."""
+    """`window(…)` and `window.start` are names, though WINDOW also begins a clause; `session(…)` is one, too."""
     token, following = tokens[index], word(tokens[index + 1]) if index + 1 < len(tokens) else ""
-    if word(token) == "WINDOW" and following in ("(", ".") and not is_pairwise(tokens, index):
+    is_window_name = word(token) == "WINDOW" and following in ("(", ".") and not is_pairwise(tokens, index)
+    if is_window_name or (word(token) == "SESSION" and following == "("):
         return Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end)
     return token
 

@@ -32,7 +32,7 @@ _TUMBLING = Instead("SELECT k, window_start, count(*) AS n FROM s WINDOW = INTER
 _HOPPING = Instead(
     "SELECT k, window_start, count(*) AS n FROM s WINDOW = INTERVAL 5 MINUTES SLIDE INTERVAL 1 MINUTE GROUP BY k"
 )
-_SESSION = Instead(_HOPPING.example, "there are no windows that end with a pause, only those of one length")
+_SESSION = Instead("SELECT k, window_start, count(*) AS n FROM s WINDOW = SESSION INTERVAL 10 MINUTES GROUP BY k")
 _ARRIVAL = Instead("CREATE STREAM arriving (k STRING)", "a stream without TIMESTAMP BY is stamped on arrival, in _time")
 _TIME = Instead("SELECT k, ts FROM s", "the time of a row is its column, and how far a stream has come is no value")
 _LATE = Instead(
@@ -101,14 +101,10 @@ STATEMENTS: Mapping[tuple[str, ...], Instead] = {
 """By how they begin."""
 
 CLAUSES: Mapping[tuple[str, ...], Instead] = {
-    ("TUMBLE", "("): _TUMBLING,
-    ("HOP", "("): _HOPPING,
     ("CUMULATE", "("): _HOPPING,
-    ("SESSION", "("): _SESSION,
     ("WINDOW", "TUMBLING"): _TUMBLING,
     ("WINDOW", "HOPPING"): _HOPPING,
     ("WINDOW", "SESSION"): _SESSION,
-    ("WINDOW", "=", "SESSION"): _SESSION,
     ("MATCH_RECOGNIZE",): Instead(AS_OF.example, "patterns of rows are told by joins"),
     ("WATERMARK", "FOR"): _LATE,
     ("AS", "PROCTIME"): _ARRIVAL,

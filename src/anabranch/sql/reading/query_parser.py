@@ -15,6 +15,7 @@ from anabranch.sql.checking.safety import called
 from anabranch.sql.reading.clauses import take_clauses
 from anabranch.sql.reading.group_windows import with_windows
 from anabranch.sql.reading.tokens import error_at
+from anabranch.sql.reading.window_tables import with_bare_ends
 from anabranch.sql.tree import Select
 
 
@@ -23,6 +24,8 @@ def parse_select(tokens: list[Token], text: str) -> Select:
     kept, clauses = take_clauses(tokens, text)
     tree = _parse_tree(kept, text)
     window = next((side.window for side in clauses.sides if side.window is not None), None)
+    if any(span.side.window is not None and span.side.window.over is not None for span in clauses.spans):
+        tree = with_bare_ends(tree)
     source = text[tokens[0].start : tokens[-1].end + 1]
     return Select(
         tree, window, source, text, tokens[0].start,

@@ -3,6 +3,8 @@
 `WINDOW = INTERVAL 1 HOUR SLIDE INTERVAL 1 MINUTE` is the window of one stream, and without SLIDE of
 every pair of streams in a join. `WINDOW(a, b) = INTERVAL 1 HOUR` is that of one pair, and
 `WINDOW(a, b) = BETWEEN - INTERVAL 5 SECONDS AND INTERVAL 1 MINUTE` says it with both ends.
+
+`WINDOW = SESSION INTERVAL 10 MINUTES` ends with a pause, `WINDOW = 10 ROWS PER k` are the last rows of each key.
 """
 
 from __future__ import annotations
@@ -60,10 +62,14 @@ def is_pairwise(tokens: list[Token], index: int) -> bool:
 
 
 def take_window(cursor: Cursor) -> Window:
-    """`WINDOW = size SLIDE slide`, where the cursor stands on WINDOW."""
+    """`WINDOW = size SLIDE slide` and its like, where the cursor stands on WINDOW."""
     start = cursor.advance().start
     cursor.expect("=")
+    if cursor.words("SESSION"):
+        return _take_session(cursor, start)
     unit, size = _take_size(cursor, "window", least=0)
+    if cursor.next_is("PER"):
+        return _take_per(cursor, unit, size, start)
     slide, slide_start = size, None
     if cursor.next_is("SLIDE"):
         slide_start = cursor.advance().start
@@ -78,6 +84,35 @@ def take_window(cursor: Cursor) -> Window:
             "SYNTAX_ERROR", "WINDOW = … is for every pair already", hint="give each pair its own WINDOW(a, b) = …"
         )
     return Window(unit, size, slide, start, slide_start)
+
+
+def _take_session(cursor: Cursor, start: int) -> Window:
+    """`SESSION INTERVAL 10 MINUTES`, where the cursor stands on INTERVAL."""
+    if not cursor.next_is("INTERVAL"):
+        cursor.fail("expected the pause that ends a session", hint="write WINDOW = SESSION INTERVAL 10 MINUTES")
+    gap = take_interval(cursor)
+    if cursor.next_is("SLIDE"):
+        raise cursor.error_here("NOT_IN_THE_LANGUAGE", "a session has no SLIDE", hint="leave it out: a pause ends it")
+    return Window("time", gap, gap, start, kind="session")
+
+
+def _take_per(cursor: Cursor, unit: Unit, size: int, start: int) -> Window:
+    """`10 ROWS PER k`, where the cursor stands on PER."""
+    if unit == "time":
+        raise cursor.error_here(
+            "NOT_IN_THE_LANGUAGE",
+            "PER is for windows of ROWS",
+            hint="leave it out, and write GROUP BY: time is the same for all groups",
+        )
+    cursor.advance()
+    keys = [cursor.name("a column")]
+    while cursor.words(","):
+        keys.append(cursor.name("a column"))
+    if cursor.next_is("SLIDE"):
+        raise cursor.error_here(
+            "NOT_IN_THE_LANGUAGE", "a window PER key goes on with every row of the key", hint="leave SLIDE out"
+        )
+    return Window("rows", size, 1, start, kind="last rows", per=tuple(keys))
 
 
 def take_pairs(cursor: Cursor) -> tuple[Pair, ...]:

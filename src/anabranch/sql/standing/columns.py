@@ -42,15 +42,17 @@ def column(name: str) -> exp.Column:
 
 
 WINDOW_COLUMNS = ("window_start", "window_end")
+WINDOW_CALLS = ("window", "session_window")
+"""What Spark calls a window in GROUP BY, and its column."""
 
 
 def window_column(node: exp.Expr) -> str | None:
-    """`window_start`, `window_end`, and `window.start`, `window.end` as Spark has them."""
+    """`window_start`, `window_end`, and `window.start`, `session_window.end` and so on as Spark has them."""
     if not isinstance(node, exp.Column) or node.args.get("db") is not None:
         return None
     if not node.table and node.name.lower() in WINDOW_COLUMNS:
         return node.name.lower()
-    if node.table.lower() == "window" and node.name.lower() in ("start", "end"):
+    if node.table.lower() in WINDOW_CALLS and node.name.lower() in ("start", "end"):
         return f"window_{node.name.lower()}"
     return None
 

@@ -25,7 +25,7 @@ from anabranch.sql.standing.columns import selects_all
 from anabranch.sql.standing.rows import is_of_rows, plan_rows
 from anabranch.sql.standing.sources import Lookup
 from anabranch.sql.standing.standing_plan import StandingPlan
-from anabranch.sql.tree import Select
+from anabranch.sql.tree import Select, WindowForm
 from anabranch.sql.trees.standing import is_of_changes, plan_changes
 from anabranch.sql.windows.aggregates import is_window_aggregate, plan_window_aggregate
 from anabranch.sql.windows.rows import is_of_window_rows, plan_window_rows
@@ -38,20 +38,26 @@ class PlanKind(NamedTuple):
     name: str
     matches: Callable[[Select], bool]
     plan: Callable[[Select, Lookup, Registered], StandingPlan]
+    windows: frozenset[WindowForm] = frozenset({"sliding"})
+    """The forms of windows it can have."""
+
+
+_OF_ONE_LENGTH: frozenset[WindowForm] = frozenset({"sliding", "table function"})
+_ALL_FORMS: frozenset[WindowForm] = _OF_ONE_LENGTH | {"session", "last rows"}
 
 
 PLANS: tuple[PlanKind, ...] = (
     PlanKind("join with the past", is_history_join, plan_history_join),
     PlanKind("aggregates since a time", is_landmark, plan_landmark),
     PlanKind("join with a table", is_table_join, plan_table_join),
-    PlanKind("changes of an answer", is_of_changes, plan_changes),
+    PlanKind("changes of an answer", is_of_changes, plan_changes, _ALL_FORMS),
     PlanKind("merge", is_merge, plan_merge),
     PlanKind("combination of aggregates", is_combination, plan_combination),
     PlanKind("aggregates over a join", is_join_aggregate, plan_join_aggregate),
     PlanKind("join", is_join, plan_join),
-    PlanKind("set operation of windows", is_of_sets, plan_sets),
-    PlanKind("aggregates of windows", is_window_aggregate, plan_window_aggregate),
-    PlanKind("rows of windows", is_of_window_rows, plan_window_rows),
+    PlanKind("set operation of windows", is_of_sets, plan_sets, _OF_ONE_LENGTH),
+    PlanKind("aggregates of windows", is_window_aggregate, plan_window_aggregate, _ALL_FORMS),
+    PlanKind("rows of windows", is_of_window_rows, plan_window_rows, _OF_ONE_LENGTH),
     PlanKind("rows", is_of_rows, plan_rows),
 )
 """Every shape there is; the first that matches plans the query."""
@@ -60,10 +66,30 @@ PLANS: tuple[PlanKind, ...] = (
 def plan_standing(select: Select, lookup: Lookup, reducers: Registered = NONE_REGISTERED) -> StandingPlan:
     """The plan of a standing query, or a refusal that says what to add; `reducers` are the user's own."""
     try:
-        refuse_bounding(select)
-        refuse_inner(select, windows=is_combination(select))
-        check_tree(select, standing=True)
         kind = next(kind for kind in PLANS if kind.matches(select))
+        if kind.plan is not plan_changes:  # a tree may have all clauses, and looks at itself
+            refuse_bounding(select)
+            refuse_inner(select, windows=is_combination(select))
+            check_tree(select, standing=True)
+        _refuse_windows(select, kind)
         return replace(kind.plan(select, lookup, reducers), selects_all=selects_all(select))
     except RecursionError:
         raise too_large(select) from None
+
+
+_FORMS: dict[WindowForm, tuple[str, str]] = {
+    "session": ("sessions are for groups and aggregates over one stream",
+                "add an aggregate such as count(*); for a join make a stream of it before"),
+    "last rows": ("ROWS PER a key is for aggregates over one stream",
+                  "add an aggregate such as count(*); for a join make a stream of it before"),
+    "table function": ("a window in FROM is for queries over one stream",
+                       "name the streams, and say how far apart their rows may lie with WINDOW = INTERVAL …"),
+}  # fmt: skip
+"""Why a query cannot have windows of a form, and what instead."""
+
+
+def _refuse_windows(select: Select, kind: PlanKind) -> None:
+    for window in select.windows:
+        for form in sorted(window.forms - kind.windows):
+            why, instead = _FORMS[form]
+            raise select.error("NOT_IN_THE_LANGUAGE", why, start=window.start, hint=instead)

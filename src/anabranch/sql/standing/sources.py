@@ -168,7 +168,16 @@ def one_stream(select: Select, lookup: Lookup) -> tuple[Scope, exp.Select]:
 def scope_of(select: Select, tree: exp.Select, lookup: Lookup) -> Scope:
     """The one stream of a query, under the name it has there."""
     table = tree.args["from_"].this
-    return Scope(select, stream_name(table), table.alias or table.name, look_up(select, table, lookup))
+    scope = Scope(select, stream_name(table), table.alias or table.name, look_up(select, table, lookup))
+    over = None if select.window is None else select.window.over
+    if over is not None and scope.find(over.column) != scope.schema.time:
+        raise select.error(
+            "WINDOW_NOT_OVER_TIME",
+            f"{over.function}(…) takes the stream's time column, {scope.schema.time}",
+            start=over.start,
+            hint=f"write DESCRIPTOR({scope.schema.time})",
+        )
+    return scope
 
 
 def stream_name(table: exp.Table) -> str:

@@ -11,6 +11,7 @@ from sqlglot import exp
 from anabranch.operators.base import Operator
 from anabranch.operators.tree.nodes import Expire, Part
 from anabranch.sql.checking.safety import called
+from anabranch.sql.standing.columns import WINDOW_CALLS
 from anabranch.sql.tree import Select, Side
 from anabranch.sql.trees.context import Context
 from anabranch.sql.trees.draft import Place
@@ -19,7 +20,7 @@ from anabranch.sql.trees.typing import INSTEAD
 
 
 def is_part(select: Select, tree: exp.Expr) -> bool:
-    """Whether a query has clauses of ours, or groups by window(…); a set operation, whether all of its sides do."""
+    """Whether a query has clauses of ours, or groups by a window; a set operation, whether all of its sides do."""
     if isinstance(tree, exp.SetOperation):
         return all(is_part(select, side) for side in leaves(tree))
     if not isinstance(tree, exp.Select):
@@ -31,7 +32,7 @@ def is_part(select: Select, tree: exp.Expr) -> bool:
     if any(source is not None and source.args.get("version") for source in sources):
         return True
     group = tree.args.get("group")
-    return group is not None and any(called(key.unalias()) == "window" for key in group.expressions)
+    return group is not None and any(called(key.unalias()) in WINDOW_CALLS for key in group.expressions)
 
 
 def leaves(tree: exp.Expr) -> list[exp.Expr]:

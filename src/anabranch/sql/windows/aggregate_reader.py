@@ -12,7 +12,15 @@ from anabranch.errors import AnabranchError
 from anabranch.functions.aggregates import aggregate
 from anabranch.schema import ARRIVAL_COLUMN, TIME_TYPE
 from anabranch.sql.checking.safety import called
-from anabranch.sql.standing.columns import WINDOW_COLUMNS, Scope, column, in_parentheses, sql_of, window_column
+from anabranch.sql.standing.columns import (
+    WINDOW_CALLS,
+    WINDOW_COLUMNS,
+    Scope,
+    column,
+    in_parentheses,
+    sql_of,
+    window_column,
+)
 from anabranch.sql.standing.rows import Output, check_condition, output_name, star_of
 from anabranch.sql.windows.aggregate_calls import read_call, without_filter
 from anabranch.sql.windows.aggregate_functions import aggregate_name
@@ -98,10 +106,10 @@ class AggregateReader:
         if name is not None:
             return name
         if any(same_call(node, key) for key in self.groups.window_keys):
-            if called(node) == "window":
+            if called(node) in WINDOW_CALLS:
                 raise self._error(
                     "TYPE_NOT_SUPPORTED",
-                    "a stream cannot hold window()",
+                    f"a stream cannot hold {called(node)}()",
                     node,
                     hint="select window_start and window_end",
                 )
@@ -122,13 +130,14 @@ class AggregateReader:
         if name is None:
             return self.scope.not_found(node, [*self.aliases, *(WINDOW_COLUMNS if self.scope.has_windows else ())])
         said = sql_of(node if self.scope.is_join else column(name))
+        groups = "the keys of PER" if self.groups.window.kind == "last rows" else "GROUP BY"
         return self._error(
             "COLUMN_NOT_GROUPED",
             f'column "{name}" has many values in a group',
             node,
             hint="select it, too"
             if self.tree.args.get("distinct")
-            else f"add {said} to GROUP BY, or put it in an aggregate such as max()",
+            else f"add {said} to {groups}, or put it in an aggregate such as max()",
         )
 
     def _add_aggregate(self, node: exp.Expr) -> str:

@@ -18,19 +18,21 @@ from anabranch.operators.base import Operator
 from anabranch.operators.windows.aggregate import WindowAggregate
 from anabranch.operators.windows.changes import WindowChanges
 from anabranch.operators.windows.sets import WindowSetOperation
-from anabranch.schema import ARRIVAL_COLUMN, StreamSchema
+from anabranch.schema import StreamSchema
 from anabranch.sql.reading.hints import Structures, structures_of_aggregates
 from anabranch.sql.reading.reduce_by import Registered
-from anabranch.sql.standing.columns import Scope, sql_of
-from anabranch.sql.standing.rows import Output, answer_schema, check_names
+from anabranch.sql.standing.columns import Scope
+from anabranch.sql.standing.rows import Output
 from anabranch.sql.standing.sources import Lookup, one_stream
 from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select
 from anabranch.sql.windows.aggregate_functions import is_aggregate
 from anabranch.sql.windows.aggregate_reader import AggregateReader
-from anabranch.sql.windows.group_by import checked
+from anabranch.sql.windows.grouped import Grouped, read_grouped, wrong_windows
+from anabranch.sql.windows.last_rows import plan_last_rows
 from anabranch.sql.windows.rows import without_stars
-from anabranch.sql.windows.windowed import limit_of, order_of, orderings, stamp_of, time_of, with_change
+from anabranch.sql.windows.sessions import plan_sessions
+from anabranch.sql.windows.windowed import limit_of, order_of, with_change
 
 AnyAggregate = TypeVar("AnyAggregate", bound=Operator)
 
@@ -59,7 +61,12 @@ def plan_window_aggregate(select: Select, lookup: Lookup, reducers: Registered) 
     if tree.args.get("distinct"):
         refuse_distinct_groups(select, tree)
         tree = without_stars(scope, tree)
-    aggregated = aggregate_of(scope, tree)
+    grouped = read_grouped(scope, tree)
+    if grouped.window.kind == "session":
+        return plan_sessions(grouped)
+    if grouped.window.kind == "last rows":
+        return plan_last_rows(grouped)
+    aggregated = _aggregated(grouped)
     return final_or_changes(select, aggregated.operator, aggregated.schema)
 
 
@@ -84,24 +91,15 @@ def refuse_distinct_groups(select: Select, tree: exp.Select) -> None:
 
 
 def aggregate_of(scope: Scope, tree: exp.Select) -> Aggregated[WindowAggregate]:
-    """The groups inside windows of one stream."""
-    reader = AggregateReader(scope, tree)
-    reader.read()
-    where = tree.args.get("where")
-    filter_tree = checked(scope, where.this, boolean=True) if where is not None else None
-    outputs = reader.outputs()
-    having = reader.having()
-    window = reader.groups.window
-    by_name = {out.name.lower(): out.value for out in outputs}
-    ordering = orderings(scope, tree, outputs, lambda key: reader.rewrite(key, {}, by_name))
-    inner = reader.check(outputs, having)
-    selected = tuple(outputs)
-    stamp = stamp_of(outputs, window)
-    if stamp is None:
-        stamp = Output(ARRIVAL_COLUMN, time_of(window), tree)
-        outputs = [*outputs, stamp]
-    check_names(scope, outputs, stamp)
-    filter_sql = sql_of(filter_tree) if filter_tree is not None else None
+    """The groups inside windows of one stream, which are all of one length."""
+    grouped = read_grouped(scope, tree)
+    if grouped.window.kind != "sliding":
+        raise wrong_windows(grouped)
+    return _aggregated(grouped)
+
+
+def _aggregated(grouped: Grouped) -> Aggregated[WindowAggregate]:
+    scope, reader, window = grouped.scope, grouped.reader, grouped.window
     structures = _structures(reader)
     operator = WindowAggregate(
         stream=scope.stream,
@@ -110,17 +108,16 @@ def aggregate_of(scope: Scope, tree: exp.Select) -> Aggregated[WindowAggregate]:
         slide=window.slide,
         keys=reader.named_keys(),
         aggregates=reader.named_aggregates(),
-        columns=tuple((out.name, sql_of(out.value)) for out in outputs),
-        time=stamp.name,
-        filter=filter_sql,
-        having=sql_of(having) if having is not None else None,
-        order=order_of(scope, ordering, inner),
-        limit=limit_of(scope, tree),
+        columns=grouped.columns,
+        time=grouped.stamp.name,
+        filter=grouped.filter,
+        having=grouped.having,
+        order=order_of(scope, grouped.ordering, grouped.inner),
+        limit=limit_of(scope, grouped.tree),
         index=structures.index,
         storage=structures.storage,
     )
-    schema = answer_schema(scope, outputs, stamp.name, inner)
-    return Aggregated(operator, schema, selected, inner)
+    return Aggregated(operator, grouped.schema, grouped.selected, grouped.inner)
 
 
 def _structures(reader: AggregateReader) -> Structures:

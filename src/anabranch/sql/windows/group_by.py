@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from anabranch.errors import SqlError
+from anabranch.errors import SqlError, did_you_mean
 from anabranch.schema import ARRIVAL_COLUMN
 from anabranch.sql.checking.safety import called
-from anabranch.sql.standing.columns import WINDOW_COLUMNS, Scope, sql_of, window_column
+from anabranch.sql.standing.columns import WINDOW_COLUMNS, Scope, column, sql_of, window_column
 from anabranch.sql.standing.rows import check_condition
 from anabranch.sql.tree import Window
 from anabranch.sql.windows.aggregate_functions import aggregate_name
@@ -36,6 +36,8 @@ def read_groups(scope: Scope, tree: exp.Select, aliases: Mapping[str, exp.Expr])
     if tree.args.get("distinct"):
         reader.read_distinct()
     reader.read_group()
+    if scope.select.window is not None and scope.select.window.kind == "last rows":
+        reader.read_per(scope.select.window)
     if reader.window is None and reader.within:
         reader.window = Window("time", min(reader.within), min(reader.within))
     if reader.window is None and scope.has_windows:
@@ -94,6 +96,29 @@ class _Reader:
             if isinstance(written, exp.Cube | exp.Rollup | exp.GroupingSets):
                 raise self._not_available(written.key, group)
             self._read_key(written)
+
+    def read_per(self, window: Window) -> None:
+        """The keys whose last rows a window is of: the groups, whether GROUP BY names them or not."""
+        for name in window.per:
+            if self.scope.find(name) is None:
+                raise self.scope.select.error(
+                    "COLUMN_NOT_FOUND",
+                    f'column "{name}" is not in {self.scope.what} "{self.scope.stream}"',
+                    start=window.start,
+                    hint=did_you_mean(name, self.scope.schema.names),
+                )
+        written = list(self.keys.values())
+        wanted = [self.scope.resolve(column(name)) for name in window.per]
+        if written and {sql_of(key) for key in written} != {sql_of(key) for key in wanted}:
+            raise self.scope.select.error(
+                "NOT_IN_THE_LANGUAGE",
+                f"the window is of the last rows PER {', '.join(window.per)}, and GROUP BY has other keys",
+                self.tree.args.get("group"),
+                hint="leave GROUP BY out: the key of the window is what is grouped by",
+                start=window.start,
+            )
+        for key in wanted:
+            self._add(checked(self.scope, key))
 
     def _not_available(self, what: str, group: exp.Expr) -> SqlError:
         return self.scope.select.error(

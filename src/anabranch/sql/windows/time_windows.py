@@ -1,7 +1,8 @@
 """Windows said in GROUP BY: `getminute(ts)` of the CQ paper, `date_trunc('minute', ts)`, `window(ts, '1 minute')`.
 
 Over the stream's time column each of them cuts the stream into windows that touch and do not
-overlap (or slide, for `window`), so the group is complete once time has passed it.
+overlap (or slide, for `window`, or end with a pause, for `session_window`), so the group is complete once time has
+passed it.
 """
 
 from __future__ import annotations
@@ -45,9 +46,7 @@ def window_of(scope: Scope, key: exp.Expr) -> Window | None:
     if name == "window":
         return _window_function(scope, key)
     if name == "session_window":
-        raise scope.select.error(
-            "NOT_IN_THE_LANGUAGE", "session windows are not available", key, hint="write WINDOW = INTERVAL …"
-        )
+        return _session_function(scope, key)
     return None
 
 
@@ -111,3 +110,27 @@ def _window_function(scope: Scope, key: exp.Expr) -> Window:
     except SqlError as problem:
         raise scope.select.error(problem.name, problem.message, arguments[-1], hint=problem.hint) from None
     return Window("time", size, slide)
+
+
+def _session_function(scope: Scope, key: exp.Expr) -> Window:
+    arguments = key.expressions
+    if not arguments or not _is_time(scope, arguments[0]):
+        raise scope.select.error(
+            "WINDOW_NOT_OVER_TIME", f"session_window() takes the stream's time column, {scope.schema.time}", key
+        )
+    if len(arguments) != 2 or not arguments[1].is_string:
+        raise scope.select.error(
+            "SYNTAX_ERROR",
+            "session_window() takes the pause that ends a session, as text",
+            key,
+            hint="write session_window(ts, '10 minutes')",
+        )
+    gap = _length(scope, arguments[1])
+    return Window("time", gap, gap, kind="session")
+
+
+def _length(scope: Scope, written: exp.Expr) -> int:
+    try:
+        return interval_us(written.name)
+    except SqlError as problem:
+        raise scope.select.error(problem.name, problem.message, written, hint=problem.hint) from None

@@ -120,7 +120,7 @@ FIRST_DATE = -62_135_596_800_000_000
 """0001-01-01, in µs: no date is earlier, for Python and Spark."""
 
 
-def window_starts(ends: NDArray[np.int64], size: int, by_rows: bool = False) -> NDArray[np.int64]:
+def window_starts(ends: NDArray[np.int64], size: int | NDArray[np.int64], by_rows: bool = False) -> NDArray[np.int64]:
     """Where windows begin, as they are told: not before the first row or date there can be.
 
     >>> window_starts(np.array([5, 20]), 10, by_rows=True)

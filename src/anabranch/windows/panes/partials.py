@@ -128,14 +128,20 @@ class Partials:
                 bounds[0] = 0
             else:
                 nodes, bounds = np.append(node, nodes), np.append(0, bounds)
-            keys = [_joined(a, b) for a, b in zip(self.keys(open_pane), keys, strict=True)]
+            keys = [joined(a, b) for a, b in zip(self.keys(open_pane), keys, strict=True)]
         groups = encode(keys, int(bounds[-1]))
         slots = assign_slots(groups.codes, bounds, groups.size)
+        return self.fold_into(nodes, slots, groups, open_pane, values)
+
+    def fold_into(
+        self, targets: Nodes, slots: Slots, groups: Groups, seeds: pa.Table, values: Sequence[Column]
+    ) -> pa.Table:
+        """Entries of each target, folded from rows; the first slots go on with the entries of `seeds`."""
         states = [
             state.fold(slots, seed, None if at is None else values[at])
-            for state, at, seed in zip(self.states, self.arguments, self.state_columns(open_pane), strict=True)
+            for state, at, seed in zip(self.states, self.arguments, self.state_columns(seeds), strict=True)
         ]
-        return self._table(nodes, slots, groups, states)
+        return self._table(targets, slots, groups, states)
 
     def combine(self, shelf: Shelf, nodes: Nodes, bounds: NDArray[np.int64], targets: Nodes) -> Iterator[pa.Table]:
         """Entries of each target, combined in order from nodes[bounds[t]..bounds[t + 1]]; `node` is the target."""
@@ -177,6 +183,7 @@ def key_order(first: NDArray[np.int64], keys: Sequence[Column]) -> NDArray[np.in
     return np.argsort(lines * groups.size + groups.ranks()[groups.codes], kind="stable")
 
 
-def _joined(a: Column, b: Column) -> pa.ChunkedArray:
+def joined(a: Column, b: Column) -> pa.ChunkedArray:
+    """Two columns of a type as one."""
     chunks = [c for column in (a, b) for c in (column.chunks if isinstance(column, pa.ChunkedArray) else [column])]
     return pa.chunked_array(chunks, a.type)

@@ -176,7 +176,7 @@ class _Program(WindowProgram):
         self,
         entries: pa.Table,
         ends: NDArray[np.int64],
-        size: int,
+        size: int | NDArray[np.int64],
         times: NDArray[np.int64],
         values: Sequence[pa.Array] = (),
         partial: bool = False,
