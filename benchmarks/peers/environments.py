@@ -29,8 +29,9 @@ REQUIREMENTS = Path(__file__).parent
 OWN = "our own"
 """The environment of this very program, which has Spark."""
 ENVIRONMENTS = {
-    **dict.fromkeys(("flink", "flink_statements"), "requirements-flink.txt"),
+    **dict.fromkeys(("flink", "flink_statements", "flink_nexmark"), "requirements-flink.txt"),
     "spark_statements": OWN,
+    "duckdb_nexmark": OWN,
     **dict.fromkeys(("polars_asof", "pandas_asof", "duckdb_asof", "rtree", "postgres"), "requirements-merge.txt"),
 }
 """Of those who need another one; the others share `requirements.txt`."""
