@@ -40,6 +40,14 @@ def plan_changes(select: Select, lookup: Lookup, reducers: Registered) -> Standi
         return TableColumns(pa.schema(shown), () if NUMBER in changes.key else changes.key)
 
     plan = plan_tree(select, lookup, reducers, rows_of)
+    for name in plan.columns:
+        if name.lower() in (*RESERVED, NUMBER):
+            raise select.error(
+                "COLUMN_RESERVED",
+                f'column "{name}" is kept for the changes of the answer',
+                select.tree,
+                hint="give it another name with AS",
+            )
     tree = Tree(nodes_to_text(plan.nodes), plan.columns, plan.key, bounds=plan.bounds)
     schema = StreamSchema(answer_schema(plan.types, plan.columns, numbered=not plan.key), tree.time)
     return StandingPlan(tree, None, schema, tree.time)
