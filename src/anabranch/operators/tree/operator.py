@@ -60,7 +60,9 @@ class Tree(Operator):
 
     kind: ClassVar[str] = "tree"
     scratch_is_state: ClassVar[bool] = True
+    is_cut_anew: ClassVar[bool] = True
     named_in_a_host: ClassVar[str] = "views"
+    why_stream: ClassVar[str] = "what changes of the answer"
     why_store: ClassVar[str] = "the rows of the answer"
     why_throw: ClassVar[str] = "rows that WHERE dropped"
 
