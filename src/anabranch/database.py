@@ -60,7 +60,7 @@ from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.statements import SelectOnce
 from anabranch.sql.tree import Select
 from anabranch.tables.changes import Changes, found_and_deleted, inserted, upserted
-from anabranch.tables.declaration import TableInfo
+from anabranch.tables.declaration import CHANGES_US, TableInfo
 from anabranch.tables.origin import Origin
 from anabranch.tables.state import State
 from anabranch.tables.writing import TableWriter
@@ -69,8 +69,6 @@ if TYPE_CHECKING:
     from anabranch.connectors.base import Reader
 
 
-_CHANGES_US = 86_400_000_000
-"""How long changes of a view are kept where nothing is said."""
 _NOT_LOOKED_AT = {"newest_us": None, "ahead_us": 0, "rejects": 0, "retain_us": None, "of_host": False}
 """Of a stream whose rows nobody looks at to show it."""
 
@@ -172,7 +170,7 @@ class Database:
         With `producer` and a growing `batch` number, a batch appended before is passed over.
         To a table rows are added; a key that is there already is an error (see `upsert`).
         """
-        if producer is None and self.catalog.has_table(stream):
+        if self.catalog.has_view(stream) or (producer is None and self.catalog.has_table(stream)):
             self._change(stream, inserted, data)
             return Appended(self.reader(changes_name(stream)).end().row, changes_name(stream))
         return Appended(self.writer(stream).append(data, producer=producer, batch=batch), stream)
@@ -443,7 +441,7 @@ class Database:
 
     def create_view(self, name: str, select: Select, retain_us: int | None = None) -> Query:
         """Make a view from a parsed SELECT, and start what keeps it; `retain_us`: how long its changes are kept."""
-        return self._queries.create_view(name, select, _CHANGES_US if retain_us is None else retain_us)
+        return self._queries.create_view(name, select, CHANGES_US if retain_us is None else retain_us)
 
     def planned(self, select: Select, name: str | None = None, host: str | None = None) -> StandingPlan:
         """What `create_query` would make of a parsed SELECT, or `create_member`; refused where they would."""

@@ -53,7 +53,7 @@ def execute(db: Database, statement: s.Statement) -> Result:
 
 
 def insert(db: Database, statement: s.InsertInto) -> Result:
-    if db.catalog.has_table(statement.stream):
+    if db.catalog.has_rows_by_key(statement.stream):
         return _insert_into_table(db, statement)
     if statement.upsert:
         raise CatalogError(

@@ -256,7 +256,7 @@ class Catalog:
             raise CatalogError(
                 "VIEW_IS_COMPUTED",
                 f'"{name}" is a view: its rows follow from what it reads',
-                hint="change that",
+                hint="change what it reads; DESCRIBE VIEW and DROP VIEW are about the view itself",
             )
         if not self.has_table(name):
             raise CatalogError(
@@ -269,12 +269,19 @@ class Catalog:
     def view(self, name: str) -> TableInfo:
         """What rows a view has, and by which key."""
         if not self.has_view(name):
+            if self.keeps_view(name):
+                self.stream(changes_name(name))  # damaged, and says so
             raise CatalogError(
                 "VIEW_NOT_FOUND",
                 f'view "{name}" does not exist',
                 hint=did_you_mean(name, self.view_names(), "SHOW VIEWS lists them"),
             )
         return TableInfo.of(self.stream(changes_name(name)))
+
+    def keeps_view(self, name: str) -> bool:
+        """Whether there is a query that keeps a view of a name, even where what is declared of that is damaged."""
+        info = self.query_alone(changes_name(name))
+        return info is not None and info.kind == VIEW
 
     def rows_by_key(self, name: str) -> TableInfo:
         """The same of a table or view."""

@@ -113,7 +113,7 @@ class Tables(ObjectKind):
         DeleteFrom: delete,
         MergeInto: merge,
     }
-    absent = frozenset({"TABLE_NOT_FOUND"})
+    absent = frozenset({"TABLE_NOT_FOUND", "VIEW_IS_COMPUTED"})
 
     def find(self, db: Database, name: str | None, on: str = "") -> ObjectName:
         return ObjectName(TABLE, db.catalog.table(name or "").name)

@@ -9,15 +9,17 @@ import pyarrow as pa
 
 from anabranch.catalog import QUERY, VIEW, ObjectName
 from anabranch.errors import AnabranchError
+from anabranch.log.offset import MIN_TIME
 from anabranch.log.stream import changes_name
 from anabranch.objects.base import ObjectKind
 from anabranch.objects.page import Page
 from anabranch.result import Result
 from anabranch.schema import TIME_TYPE, sql_type
 from anabranch.sql.reading import objects as said
+from anabranch.sql.reading.intervals import format_us
 from anabranch.sql.reading.names import quoted
 from anabranch.sql.statements import CreateView
-from anabranch.tables.declaration import NUMBER, TableInfo
+from anabranch.tables.declaration import CHANGES_US, NUMBER, TableInfo
 
 if TYPE_CHECKING:
     from anabranch.database import Database
@@ -52,7 +54,10 @@ class Views(ObjectKind):
     absent = frozenset({"VIEW_NOT_FOUND"})
 
     def find(self, db: Database, name: str | None, on: str = "") -> ObjectName:
-        return ObjectName(VIEW, db.catalog.view(name or "").name)
+        name = name or ""
+        if not db.catalog.has_view(name) and db.catalog.keeps_view(name):
+            return ObjectName(VIEW, name)  # damaged: it can be dropped
+        return ObjectName(VIEW, db.catalog.view(name).name)
 
     def all(self, db: Database) -> Iterator[ObjectName]:
         return (ObjectName(VIEW, info.name) for info in db.catalog.views())
@@ -75,7 +80,8 @@ class Views(ObjectKind):
         """The statement that makes one."""
         info = db.catalog.view(name)
         query = db.catalog.query(info.changes)
-        return f"CREATE MATERIALIZED VIEW {quoted(info.name)} AS {query.sql}"
+        retain = "" if info.retain_us in (None, CHANGES_US) else f" RETAIN INTERVAL {format_us(info.retain_us)}"
+        return f"CREATE MATERIALIZED VIEW {quoted(info.name)}{retain} AS {query.sql}"
 
     def parts(self, db: Database, which: ObjectName) -> Iterator[ObjectName]:
         yield ObjectName(QUERY, changes_name(which.name))
@@ -97,9 +103,11 @@ def _shown(db: Database, info: TableInfo) -> dict[str, object]:
         "status": query.status,
         "behind": query.stats()["behind_rows"],
         "sql": query.sql,
+        "note": None if query.failure is None else query.failure.message,
     }
     try:
         state = db.view_state(info.name)
     except AnabranchError as problem:  # one that is damaged hides no other
         return {**known, "note": problem.message}
-    return {**known, "rows": len(state), "version": state.version, "changed": db.reader(info.changes).end().time}
+    time = db.reader(info.changes).end().time
+    return {**known, "rows": len(state), "version": state.version, "changed": None if time == MIN_TIME else time}

@@ -212,10 +212,15 @@ class Operator:
     """True if it is for questions and jobs only, never for a standing query."""
     begins_by_itself: ClassVar[bool] = False
     """True if `beginning` counts also where it is asked once; else that is about all rows there are."""
+    is_cut_anew: ClassVar[bool] = False
+    """True if a micro-batch that was begun and has answered nothing may end elsewhere when it is run again: what it keeps
+    does not depend on where they end."""
     throws_what_it_leaves: ClassVar[bool] = False
     """True if every row it takes in is answered or thrown away, also by what Spark SQL does behind it."""
     named_in_a_host: ClassVar[str] = "windows"
     """What EXPLAIN calls that of it which members of a host may have in common."""
+    why_stream: ClassVar[str] = "answers that stay true"
+    """What the query's Stream holds."""
     why_store: ClassVar[str] = "nothing: every answer stays true"
     """What the query's Store holds."""
     why_throw: ClassVar[str] = "rows that WHERE dropped or no window holds"

@@ -104,6 +104,20 @@ def contradiction(checkpoint: Checkpoint, answered: Answered, counted: Counted |
     return "its newest micro-batch is answered in part"
 
 
+def cut_anew(checkpoint: Storage, state: Checkpoint, answered: Answered, counted: Counted | None) -> None:
+    """Let the newest micro-batch end elsewhere if it has not ended and answered nothing.
+
+    It may have failed for rows that were changed since: with these it goes on.
+    """
+    if state.end is None or state.number in _numbers(checkpoint.child("commits")):
+        return
+    if counted is not None and counted.number >= state.number:
+        return
+    if answered.position is None or _is_before(answered.position, state.start or {}):
+        for name in (str(state.number), f".{state.number}.crc"):
+            checkpoint.child("offsets").delete(name)
+
+
 def begin_afresh(query: Storage, at: Position | None) -> None:
     """Put the checkpoint aside, and have the next begin at a position (None: where a new query begins)."""
     checkpoint = query.child("checkpoint")

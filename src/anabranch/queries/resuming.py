@@ -42,6 +42,8 @@ def _agree(member: Member, sink: StreamSink) -> None:
         state = state._replace(problem="it speaks of other streams")
     why = checkpoint.contradiction(state, answered, counted) or _given_up(member, state.end or {})
     if why is None:
+        if member.operator.is_cut_anew:
+            checkpoint.cut_anew(member.storage.child("checkpoint"), state, answered, counted)
         return
     checkpoint.refuse(member.name, why, answered)
     if missing is not None:

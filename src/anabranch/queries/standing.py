@@ -145,6 +145,8 @@ class StandingQueries:
 
     def _plan_of(self, info: QueryInfo) -> StandingPlan:
         """As it was planned when it was made; planned again only where that was lost, or another version wrote it."""
+        with contextlib.suppress(CatalogError):
+            self._catalog.stream(info.name)  # its own answers, too: one that is damaged is said to be
         saved = self._catalog.plan_of(info)
         if saved is not None:
             plan = StandingPlan.from_json(saved)

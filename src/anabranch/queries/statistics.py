@@ -26,7 +26,7 @@ def stats_of(member: Member, progress: Progress, status: str, waits_for: dict[st
         "last_batch_ms": counts.last_batch_ms,
         "behind_rows": member.behind(member.known_ends(), progress.done()),
         "waits_for": waits_for,
-        "stream": {"rows": reader.end().row, "bytes": reader.size(), "why": "answers that stay true"},
+        "stream": {"rows": reader.end().row, "bytes": reader.size(), "why": operator.why_stream},
         "store": {
             "rows": store.num_rows,
             "bytes": store.nbytes if store.num_rows else 0,

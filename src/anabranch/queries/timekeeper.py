@@ -25,7 +25,7 @@ from anabranch.log.brought_home import AnswersReader
 from anabranch.log.claim import Claimer
 from anabranch.log.lock import BEING_WRITTEN
 from anabranch.log.storage import encoded_name
-from anabranch.log.stream import ANSWERS, INFO, StreamInfo
+from anabranch.log.stream import ANSWERS, INFO, VIEW, StreamInfo
 from anabranch.settings import Settings
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class _Stream:
     def __init__(self, place: _Place) -> None:
         info = StreamInfo.load(place.storage)
         self.made = place.storage.made(INFO)
-        self.is_an_answer = info.origin == ANSWERS
+        self.is_an_answer = info.origin in (ANSWERS, VIEW)
         self.is_remote = not connector_of(info).logged
         self._place = place
         self._storage = place.storage

@@ -25,6 +25,8 @@ CHANGE, VERSION = "_change", "_version"
 INSERT, BEFORE, AFTER, DELETE = "insert", "update_before", "update_after", "delete"
 COMES = f"{CHANGE} IN ('{INSERT}', '{AFTER}')"
 """The condition, in SQL, of changes after which the row is there."""
+CHANGES_US = 86_400_000_000
+"""How long changes of a view are kept where nothing is said."""
 NUMBER = "_number"
 """Of a view whose rows have no key: which of several equal rows one is, from 0 on."""
 RESERVED = (CHANGE, VERSION, ARRIVAL_COLUMN)
@@ -58,7 +60,7 @@ class TableInfo:
         for column, sql in columns:
             if column.lower() in fields:
                 raise DataError("COLUMN_EXISTS", f'column "{column}" is declared twice')
-            if column.lower() in RESERVED:
+            if column.lower() in (*RESERVED, NUMBER):
                 raise DataError(
                     "COLUMN_RESERVED",
                     f'column "{column}" is kept for the changes of the table',

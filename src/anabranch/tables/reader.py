@@ -54,7 +54,18 @@ class ChangesReader(StreamReader):
                 self._states.popitem(last=False)
 
     def _computed(self, row: int) -> State:
-        known = max((known for known in self._states if known <= row), default=None)
+        for _ in range(_LOOKS):
+            try:
+                return self._followed(row)
+            except StreamError as problem:
+                if problem.name != "ROWS_ARE_GONE":
+                    raise
+            self.look_again()  # changes were let go while we looked: a newer snapshot is there
+        return self._followed(row)
+
+    def _followed(self, row: int) -> State:
+        first = self.first_row()
+        known = max((known for known in self._states if first <= known <= row), default=None)
         state = self._begun(row) if known is None else self._states[known]
         while state.row < row:
             state = self._gone_on(state, min(row, state.row + _ROWS_AT_ONCE))

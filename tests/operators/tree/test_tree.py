@@ -11,7 +11,9 @@ import pytest
 
 from anabranch.errors import QueryError
 from anabranch.operators import operator_from_json
+from anabranch.operators.offset import Offset
 from anabranch.operators.tree import operator as tree_operator
+from anabranch.operators.tree.checkpoints import Checkpoint
 from anabranch.operators.tree.nodes import Aggregate, Call, Expire, Join, Rows, Source, nodes_to_text
 from anabranch.operators.tree.operator import Tree
 from anabranch.schema import StreamSchema
@@ -157,3 +159,11 @@ def test_what_is_damaged_is_never_fewer_rows(seed: int, monkeypatch: pytest.Monk
 
     with pytest.raises(QueryError, match="STATE_LOST"):
         go_on()
+
+
+def test_a_checkpoint_of_a_later_time_is_not_where_a_micro_batch_begins() -> None:
+    """Time alone has moved, and rows have gone with it."""
+    checkpoint = Checkpoint({"sales": Offset(5, 100)}, {})
+    assert checkpoint.fits({"sales": Offset(6, 100)})
+    assert not checkpoint.fits({"sales": Offset(5, 99)})
+    assert not checkpoint.fits({"sales": Offset(4, 100)})

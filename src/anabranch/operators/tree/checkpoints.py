@@ -35,7 +35,7 @@ class Checkpoint:
 
     def fits(self, at: Offsets) -> bool:
         """Whether what was remembered is a part of what is at some offsets."""
-        return all(self.at[name].row <= at[name].row for name in self.at)
+        return all(self.at[name].row <= at[name].row and self.at[name].time <= at[name].time for name in self.at)
 
 
 def rows_at(at: Offsets) -> int:

@@ -36,7 +36,7 @@ from anabranch.operators.live import Live
 from anabranch.operators.table.states import oldest_state, state_of
 from anabranch.operators.tree.answer import answer_schema, told
 from anabranch.operators.tree.arrangement import Arrangement
-from anabranch.operators.tree.changes import Changes
+from anabranch.operators.tree.changes import Changes, together
 from anabranch.operators.tree.checkpoints import Checkpoints, rows_at
 from anabranch.operators.tree.explain import explain_tree
 from anabranch.operators.tree.flow import Flow, part_name
@@ -63,7 +63,9 @@ class Tree(Operator):
 
     kind: ClassVar[str] = "tree"
     scratch_is_state: ClassVar[bool] = True
+    is_cut_anew: ClassVar[bool] = True
     named_in_a_host: ClassVar[str] = "views"
+    why_stream: ClassVar[str] = "what changes of the answer"
     why_store: ClassVar[str] = "the rows of the answer"
     why_throw: ClassVar[str] = "rows that WHERE dropped"
 
@@ -96,7 +98,7 @@ class Tree(Operator):
 
     def plan(self, start: Offsets, end: Offsets, inputs: Inputs, parallelism: int) -> list[Task]:
         moved = any(start[name].row != end[name].row for name in self.inputs)
-        if not moved and not self._answers_in_silence(start, end, inputs):
+        if not (moved or _is_first(start)) and not self._answers_in_silence(start, end, inputs):
             return []
         return [Task(dict(start), dict(end))]
 
@@ -105,11 +107,19 @@ class Tree(Operator):
             return True
         return any(part.plan(_of(part, start), _of(part, end), inputs, 1) for part in _parts(self.nodes).values())
 
+    def _begins_with_rows(self, start: Offsets) -> bool:
+        """Whether a first micro-batch finds tables whose first changes are gone: their rows come all at once."""
+        tables = (start[name].row for name, (form, _) in _sources(self.nodes).items() if form == "changes")
+        return _is_first(start) and any(tables)
+
     def run(self, task: Task, inputs: Inputs) -> Iterator[pa.RecordBatch]:
         kept = _Kept(self, inputs)
         inputs = kept.inputs
         memory = kept.at(task.start)
         came, end = self._entering(task.start, task.end, inputs), self.reached(task.end)
+        if self._begins_with_rows(task.start):
+            for name, rows in self._rows_of_tables(task.start, inputs).items():
+                came[name] = together([rows, came[name]], rows.rows.schema) if name in came else rows
         for time, some in _window_by_window(came, self._part_times(), end):
             changes = memory.flow.take(some, time)
             answer = told(changes, memory.numbers, self, rows_at(task.end), max(min(time, end), _BEGINNING))
@@ -147,6 +157,14 @@ class Tree(Operator):
             if batches:
                 came[part_name(number)] = Changes.of(part.gather(pa.Table.from_batches(batches)))
         return came
+
+    def _rows_of_tables(self, at: Offsets, inputs: Inputs) -> dict[str, Changes]:
+        """The rows that tables have at some offsets, as rows that come."""
+        return {
+            name: Changes.of(state_of(inputs.readers[name], at[name].row).table.select(columns))
+            for name, (form, columns) in _sources(self.nodes).items()
+            if form == "changes" and at[name].row
+        }
 
     def flow(self, inputs: Inputs) -> Flow:
         """The steps of the tree, which remember nothing yet."""
@@ -259,6 +277,11 @@ def _window_by_window(
         others = {}
     if others or not moments or moments[-1] < end:
         yield end, others
+
+
+def _is_first(at: Offsets) -> bool:
+    """Whether nothing was taken in before."""
+    return all(offset.time == MIN_TIME for offset in at.values())
 
 
 def _is_table(reader: LogReader) -> bool:
@@ -376,10 +399,11 @@ class _Kept:
     def _begun(self, at: Offsets, problems: list[str]) -> _Memory:
         """From nothing: with tables as they were in the oldest state, and the rows of streams from the first on."""
         readers = self._inputs.readers
-        is_new = all(offset.time == MIN_TIME for offset in at.values())
+        if _is_first(at):
+            return self._empty(at)  # the first micro-batch answers with what there is
         begins = {name: Offset(min(_first(readers[name]), at[name].row)) for name in at}
         for name, offset in begins.items():
-            if offset.row > 0 and not is_new and not _is_table(readers[name]):
+            if offset.row > 0 and not _is_table(readers[name]):
                 raise QueryError(
                     "STATE_LOST",
                     f'what was kept of the rows of stream "{name}" is lost, and its first rows are gone',
@@ -387,12 +411,7 @@ class _Kept:
                     hint="drop the query and create it again: it begins with the rows there are",
                 )
         memory = self._empty(begins)
-        states = {
-            stream: Changes.of(state_of(readers[stream], begins[stream].row).table.select(columns))
-            for stream, (form, columns) in _sources(self._tree.nodes).items()
-            if form == "changes" and begins[stream].row
-        }
-        self._take_in(memory, states, begins)
+        self._take_in(memory, self._tree._rows_of_tables(begins, self._inputs), begins)
         return memory
 
     def _catch_up(self, memory: _Memory, at: Offsets) -> None:

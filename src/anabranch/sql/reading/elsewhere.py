@@ -43,7 +43,8 @@ _KEYS = Instead(
     "CREATE TABLE kept (k STRING PRIMARY KEY, v INT)", "rows of a stream have no keys; those of a table do, and change"
 )
 _STANDING = Instead(
-    "CREATE STREAM named AS SELECT k, v, ts FROM s", "an answer that keeps up is a stream, to be queried again"
+    "CREATE MATERIALIZED VIEW named AS SELECT k, v FROM t",
+    "an answer that keeps up is there for others, too: its rows are a view, or a stream that only grows",
 )
 _AGGREGATED = Instead(
     "CREATE CONTINUOUS QUERY n AS SELECT k, count(*) AS n FROM s WINDOW = INTERVAL 1 MINUTE GROUP BY k",

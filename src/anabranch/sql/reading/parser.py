@@ -203,12 +203,12 @@ def _describe(cursor: Cursor, sayings: Sayings) -> Statement:
 
 def _stop(cursor: Cursor) -> Statement:
     cursor.expect("QUERY")
-    return StopQuery(take_new_name(cursor, "the query's name"))
+    return StopQuery(take_name(cursor, "the query's name"))
 
 
 def _start(cursor: Cursor) -> Statement:
     cursor.expect("QUERY")
-    return StartQuery(take_new_name(cursor, "the query's name"))
+    return StartQuery(take_name(cursor, "the query's name"))
 
 
 def _alter(cursor: Cursor) -> Statement:

@@ -89,7 +89,12 @@ def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
 
 def joined(conditions: list[exp.Expr]) -> exp.Expr | None:
     """One condition out of several that must all be true."""
-    return exp.and_(*conditions, copy=True) if conditions else None
+    return exp.and_(*map(_as_truth, conditions), copy=True) if conditions else None
+
+
+def _as_truth(condition: exp.Expr) -> exp.Expr:
+    """A condition as a BOOLEAN: a bare NULL has no type of its own."""
+    return exp.cast(exp.Null(), "boolean") if isinstance(condition.unnest(), exp.Null) else condition
 
 
 def without_own_functions(node: exp.Expr) -> exp.Expr:

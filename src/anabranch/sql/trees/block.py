@@ -43,6 +43,8 @@ _MIXED_ROWS = "a subquery with DISTINCT, LIMIT or window functions can only comp
 
 def plan_block(context: Context, tree: exp.Select, ctes: Ctes) -> Relation:
     """A SELECT that is about nothing around it."""
+    if not tree.expressions:
+        raise context.select.error("SYNTAX_ERROR", "SELECT without columns", tree, hint="name what is wanted")
     block = _Block(context, tree, None, ctes)
     answered = block.answered("query")
     return Relation(answered.node, block.outputs)

@@ -43,6 +43,7 @@ def read_aggregate(select: Select, node: exp.Expr, read: Callable[[exp.Expr], ex
     row = aggregate_row(node)
     assert row is not None
     call = node.this if isinstance(node, exp.WithinGroup) else node
+    condition = None if condition is None else joined([condition])
     name = row.name if row.name in _PLAIN or row.stands_for or row.bind is not None else called(call)
     if name not in KNOWN:
         raise select.error(
