@@ -25,6 +25,7 @@ from benchmarks.harness import Report, WrongAnswer, machine
 from benchmarks.many_queries import suite as many_queries
 from benchmarks.merge import page as merge_page
 from benchmarks.merge import suite as merge
+from benchmarks.nexmark import suite as nexmark
 from benchmarks.window_join import page as window_join_page
 from benchmarks.window_join import suite as window_join
 from benchmarks.windows import page as windows_page
@@ -89,6 +90,13 @@ BENCHMARKS: dict[str, Benchmark] = {
         archive.QUICK,
         archive_page.write,
         archive.chosen,
+    ),
+    "nexmark": Benchmark(
+        "the queries of Nexmark over a backlog of events and as they come, against Flink and DuckDB",
+        nexmark.run,
+        nexmark.FULL,
+        nexmark.QUICK,
+        chosen=nexmark.chosen,
     ),
 }
 
