@@ -26,6 +26,7 @@ from benchmarks.many_queries import suite as many_queries
 from benchmarks.merge import page as merge_page
 from benchmarks.merge import suite as merge
 from benchmarks.nexmark import suite as nexmark
+from benchmarks.views import suite as views
 from benchmarks.window_join import page as window_join_page
 from benchmarks.window_join import suite as window_join
 from benchmarks.windows import page as windows_page
@@ -90,6 +91,12 @@ BENCHMARKS: dict[str, Benchmark] = {
         archive.QUICK,
         archive_page.write,
         archive.chosen,
+    ),
+    "views": Benchmark(
+        "answers kept up to date: changes a second, against computing them anew; latency; memory of a restart",
+        views.run,
+        views.FULL,
+        views.QUICK,
     ),
     "nexmark": Benchmark(
         "the queries of Nexmark over a backlog of events and as they come, against Flink and DuckDB",

@@ -6,10 +6,8 @@ timed in the whole system, from the start of the first micro-batch to the end of
 
 from __future__ import annotations
 
-import contextlib
 import json
 import tempfile
-import threading
 import time
 from argparse import Namespace
 from dataclasses import asdict, dataclass, replace
@@ -21,15 +19,15 @@ import pyarrow as pa
 
 import anabranch as ab
 from anabranch.database import Database
-from anabranch.queries import Query as Standing
-from benchmarks.harness import Bar, Report, check, percentile, say
+from benchmarks.harness import Bar, Report, check, say
 from benchmarks.nexmark import files
+from benchmarks.nexmark.latency import late, made, standing
 from benchmarks.nexmark.questions import NOT_IN_FLINK, ask_duckdb, ask_flink, some
 from benchmarks.peers.environments import FOLDER, Peers
 from benchmarks.peers.nexmark import Answer, Asked, Question
 from benchmarks.peers.programs import Missing
 from benchmarks.progress import keep_progress, progress_of
-from tests.nexmark.events import AUCTIONS, BEGIN, CREATE, EPOCH, PEOPLE, STREAMS, blocks, side_rows
+from tests.nexmark.events import BEGIN, STREAMS, blocks
 from tests.nexmark.texts import QUERIES, Query
 
 PEER = "Flink; DuckDB in batch"
@@ -38,7 +36,6 @@ THREE_TIMES = ("q5", "q7", "q8", "q9", "q18", "q20")
 PATIENCE = 3600.0
 PER_SECOND = 1000
 """Events in a second of their own time."""
-_PARTS = {"person": PEOPLE, "auction": AUCTIONS, "bid": EPOCH - PEOPLE - AUCTIONS}
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,9 @@ def run(sizes: Sizes) -> Report:
         _compare(found, duck, flink, sizes, report)
         for query in queries:
             if query.name in found:
-                _latency(Path(place) / query.name, query, sizes, report)
+                p50, p99 = late(Path(place) / query.name, query, sizes.latency_per_second, sizes.latency_seconds)
+                report.add(f"{query.name}_latency_p50", p50, "s")
+                report.add(f"{query.name}_latency_p99", p99, "s")
     return report
 
 
@@ -133,7 +132,7 @@ def _ours(place: Path, queries: list[Query], folder: Path, sizes: Sizes, report:
     failed: dict[str, str] = {}
     with ab.open(place / "backlog") as db:
         keep_progress(db)
-        _made(db)
+        made(db)
         for block in blocks(0, sizes.events, per_second=PER_SECOND):
             for name in STREAMS:
                 db.append(name, block.stream(name))
@@ -160,26 +159,16 @@ def _ours(place: Path, queries: list[Query], folder: Path, sizes: Sizes, report:
     return found
 
 
-def _made(db: Database) -> None:
-    db.sql(CREATE)
-    db.sql("CREATE TABLE side_input (key BIGINT PRIMARY KEY, value STRING)")
-    db.upsert("side_input", side_rows())
-
-
 def _worked_off(db: Database, query: Query) -> tuple[float, pa.Table]:
     """The seconds from the start of the first micro-batch to the end of the last, and the answer."""
     db.sql(query.statement)
-    standing = _standing(db, query)
-    standing.wait(600)
+    asked = standing(db, query)
+    asked.wait(600)
     time.sleep(0.5)  # the last report comes a moment after
-    batches = progress_of(standing)
-    answer = (db.view(query.name) if query.is_view else standing).table()
+    batches = progress_of(asked)
+    answer = (db.view(query.name) if query.is_view else asked).table()
     db.sql(f"DROP {'VIEW' if query.is_view else 'QUERY'} {query.name}")
     return batches[-1].end - batches[0].began, answer
-
-
-def _standing(db: Database, query: Query) -> Standing:
-    return db.get_query(f"{query.name}.changes" if query.is_view else query.name)
 
 
 def _truth(folder: Path) -> Any:
@@ -202,58 +191,3 @@ def _truth(folder: Path) -> Any:
         return known[question.name]
 
     return summed
-
-
-# -- as events come --------------------------------------------------------------------------------
-
-
-def _latency(path: Path, query: Query, sizes: Sizes, report: Report) -> None:
-    """How long ago the oldest event came that is not taken in, twenty to fifty times a second."""
-    each = max(EPOCH, sizes.latency_per_second // 20 // EPOCH * EPOCH)
-    seconds = sizes.latency_seconds + 2
-    rate = sizes.latency_per_second
-    some_blocks = list(blocks(0, seconds * rate, per_second=rate))
-    events = {name: pa.concat_tables([block.stream(name) for block in some_blocks]) for name in STREAMS}
-    watched = next(name for name in ("bid", "auction") if name in query.sources)
-    with ab.open(path) as db:
-        _made(db)
-        db.sql(query.statement)
-        standing = _standing(db, query)
-        lags: list[float] = []
-        stopped = threading.Event()
-        seen: list[tuple[int, float]] = []
-        begins: list[float] = []
-
-        def look() -> None:
-            while not stopped.wait(0.02):
-                done = standing._done()[watched].row
-                now = time.monotonic()
-                while seen and seen[0][0] <= done:
-                    seen.pop(0)
-                if begins and now > begins[0] + 2:
-                    lags.append(now - seen[0][1] if seen else 0.0)
-
-        thread = threading.Thread(target=look, daemon=True)
-        for number in range(2):  # what is started once is started
-            _append(db, events, number * each, each)
-            standing.wait(120)
-        begins.append(time.monotonic())
-        thread.start()
-        at = 2 * each
-        while at + each <= seconds * rate:
-            _append(db, events, at, each)
-            at += each
-            seen.append((at // EPOCH * _PARTS[watched], time.monotonic()))
-            with contextlib.suppress(ValueError):
-                time.sleep(begins[0] + (at - 2 * each) / rate - time.monotonic())
-        stopped.set()
-        thread.join()
-    p50, p99 = percentile(lags, 0.5), percentile(lags, 0.99)
-    say(f"{query.name} at {rate:,} events/s: p50 {p50:.3f} s, p99 {p99:.3f} s")
-    report.add(f"{query.name}_latency_p50", p50, "s")
-    report.add(f"{query.name}_latency_p99", p99, "s")
-
-
-def _append(db: Database, events: dict[str, pa.Table], begin: int, count: int) -> None:
-    for name, part in _PARTS.items():
-        db.append(name, events[name].slice(begin // EPOCH * part, count // EPOCH * part))
