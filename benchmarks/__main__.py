@@ -25,6 +25,8 @@ from benchmarks.harness import Report, WrongAnswer, machine
 from benchmarks.many_queries import suite as many_queries
 from benchmarks.merge import page as merge_page
 from benchmarks.merge import suite as merge
+from benchmarks.nexmark import suite as nexmark
+from benchmarks.views import suite as views
 from benchmarks.window_join import page as window_join_page
 from benchmarks.window_join import suite as window_join
 from benchmarks.windows import page as windows_page
@@ -89,6 +91,19 @@ BENCHMARKS: dict[str, Benchmark] = {
         archive.QUICK,
         archive_page.write,
         archive.chosen,
+    ),
+    "views": Benchmark(
+        "answers kept up to date: changes a second, against computing them anew; latency; memory of a restart",
+        views.run,
+        views.FULL,
+        views.QUICK,
+    ),
+    "nexmark": Benchmark(
+        "the queries of Nexmark over a backlog of events and as they come, against Flink and DuckDB",
+        nexmark.run,
+        nexmark.FULL,
+        nexmark.QUICK,
+        chosen=nexmark.chosen,
     ),
 }
 

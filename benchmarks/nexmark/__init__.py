@@ -1,1 +1,1 @@
-"""The queries of Nexmark: how fast a backlog of events is worked off, and how late answers are; beside Flink and DuckDB."""
+"""The queries of Nexmark over a backlog of events, and over events as they come; beside Flink and DuckDB."""

@@ -15,7 +15,9 @@ _BARE = csv.WriteOptions(include_header=False, quoting_style="none")
 
 def write(folder: Path, count: int, *, per_second: int) -> None:
     written = {name: parquet.ParquetWriter(folder / f"{name}.parquet", SCHEMAS[name]) for name in STREAMS}
-    lines = {name: csv.CSVWriter(folder / f"{name}.csv", _in_lines(SCHEMAS[name]), write_options=_BARE) for name in STREAMS}
+    lines = {
+        name: csv.CSVWriter(folder / f"{name}.csv", _in_lines(SCHEMAS[name]), write_options=_BARE) for name in STREAMS
+    }
     for block in blocks(0, count, per_second=per_second):
         for name in STREAMS:
             written[name].write_table(block.stream(name))

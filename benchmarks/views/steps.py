@@ -6,6 +6,7 @@ slower one counts. Answers are checked against sums and joins of all rows at onc
 
 from __future__ import annotations
 
+import json
 import os
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
@@ -115,10 +116,15 @@ def main() -> None:
     for function, column in (("sum", "x"), ("sum", "d"), ("min", "x")):
         grouped("", function, column, 1)
     say(f"batches of {BATCH:,} changes, {ROUNDS} of them")
-    print(joined("inner join of changes into 1 M kept rows"))
-    print(grouped("sum of BIGINT in 100 k groups, a third deletes", "sum", "x"))
-    print(grouped("sum of DOUBLE in 100 k groups, a third deletes", "sum", "d"))
-    print(grouped("min of BIGINT in 100 k groups, a third deletes", "min", "x"))
+    runs = {
+        "join": joined("inner join of changes into 1 M kept rows"),
+        "sum": grouped("sum of BIGINT in 100 k groups, a third deletes", "sum", "x"),
+        "sum_of_doubles": grouped("sum of DOUBLE in 100 k groups, a third deletes", "sum", "d"),
+        "min": grouped("min of BIGINT in 100 k groups, a third deletes", "min", "x"),
+    }
+    for run in runs.values():
+        say(str(run))
+    print(json.dumps({name: BATCH * len(run.seconds) / sum(run.seconds) for name, run in runs.items()}))
 
 
 if __name__ == "__main__":

@@ -191,7 +191,8 @@ def _any_person(draw: np.random.Generator, number: Numbers) -> Numbers:
 
 
 def _prices(draw: np.random.Generator, count: int) -> Numbers:
-    return np.rint(10 ** (draw.random(count) * 6) * 100).astype(np.int64)
+    prices: Numbers = np.rint(10 ** (draw.random(count) * 6) * 100).astype(np.int64)
+    return prices
 
 
 _pools: dict[int, pa.Array] = {}

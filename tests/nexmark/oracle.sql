@@ -21,7 +21,7 @@ ON P.id = A.seller AND P.starttime = A.starttime
 -- q11
 WITH begins AS (
   SELECT bidder, date_time,
-    date_time >= lag(date_time, 1, TIMESTAMPTZ '1970-01-01') OVER of_bidder + INTERVAL 10 SECOND AS is_first
+    date_time > lag(date_time, 1, TIMESTAMPTZ '1970-01-01') OVER of_bidder + INTERVAL 10 SECOND AS is_first
   FROM bid WINDOW of_bidder AS (PARTITION BY bidder ORDER BY date_time)
 ), numbered AS (
   SELECT bidder, date_time, count(*) FILTER (WHERE is_first) OVER (PARTITION BY bidder ORDER BY date_time) AS number

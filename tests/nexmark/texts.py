@@ -56,7 +56,7 @@ _ORACLES = {name: text.strip() for name, _, _, text in _PART.findall((_FOLDER / 
 def for_duckdb(query: Query) -> str:
     """The same question, with windows written out, and ties broken as we do: by the other columns in their order."""
     if query.name in _ORACLES:
-        return _ORACLES[query.name]
+        return str(_ORACLES[query.name])
     text = re.sub(r" FOR SYSTEM_TIME AS OF B\.date_time", "", query.select)
     text = re.sub(r"DATE_FORMAT\((\w+), 'yyyy-MM-dd'\)", r"strftime(\1, '%Y-%m-%d')", text)
     text = re.sub(r"DATE_FORMAT\((\w+), 'HH:mm'\)", r"strftime(\1, '%H:%M')", text)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from anabranch.errors import QueryError
 from anabranch.kernels.values import integers
@@ -120,7 +121,7 @@ class Tree(Operator):
         if self._begins_with_rows(task.start):
             for name, rows in self._rows_of_tables(task.start, inputs).items():
                 came[name] = together([rows, came[name]], rows.rows.schema) if name in came else rows
-        for time, some in _window_by_window(came, self._part_times(), end):
+        for time, some in _window_by_window(came, self._part_times(), end, self._stays()):
             changes = memory.flow.take(some, time)
             answer = told(changes, memory.numbers, self, rows_at(task.end), max(min(time, end), _BEGINNING))
             yield from answer.to_batches(max_chunksize=_ROWS_PER_BATCH)
@@ -132,6 +133,10 @@ class Tree(Operator):
         """Of each part with a window its name among streams, and the column that is the time of its answers."""
         parts = _parts(self.nodes).items()
         return {part_name(number): part.time for number, part in parts if part.answers_of_windows is not None}
+
+    def _stays(self) -> int:
+        """How long all that expires counts at least."""
+        return min((node.after for node in self.tree if isinstance(node, Expire)), default=0)
 
     def _entering(self, start: Offsets, end: Offsets, inputs: Inputs, *, again: bool = False) -> dict[str, Changes]:
         """What comes in from one offset to another: of streams and tables by their names, of parts by their numbers.
@@ -263,25 +268,38 @@ def _as_changes(rows: pa.Table, form: str) -> Changes:
 
 
 def _window_by_window(
-    came: dict[str, Changes], times_of: dict[str, str], end: int
+    came: dict[str, Changes], times_of: dict[str, str], end: int, stays: int
 ) -> Iterator[tuple[int, dict[str, Changes]]]:
     """What came, as it is taken in: answers of windows one window after the other, and what is no answer first of all.
 
-    So what is combined of windows is answered for each of them, however many are over at once.
+    So what is combined of windows is answered for each of them, however many are over at once. Windows of which nothing
+    goes before the last of them is over (`stays`) are taken in together.
     """
     stamped = {name: integers(came[name].rows.column(column)) for name, column in times_of.items() if name in came}
-    moments = sorted({int(time) for times in stamped.values() for time in np.unique(times)})
+    moments = np.unique(np.concatenate([np.zeros(0, np.int64), *stamped.values()]))
     others = {name: changes for name, changes in came.items() if name not in stamped}
-    for moment in moments:
-        yield moment, {**others, **{n: came[n].filter(stamped[n] == moment) for n in stamped}}
-        others = {}
-    if others or not moments or moments[-1] < end:
+    begin = 0
+    while begin < len(moments):
+        after = int(np.searchsorted(moments, moments[begin] + stays, "right"))
+        first, last = int(moments[begin]), int(moments[after - 1])
+        some = {
+            name: changes.filter(_between(stamped[name], first, last))
+            for name, changes in came.items()
+            if name in stamped
+        }
+        yield last, {**others, **some}
+        others, begin = {}, after
+    if others or not len(moments) or moments[-1] < end:
         yield end, others
 
 
 def _is_first(at: Offsets) -> bool:
     """Whether nothing was taken in before."""
     return all(offset.time == MIN_TIME for offset in at.values())
+
+
+def _between(times: NDArray[np.int64], first: int, last: int) -> NDArray[np.bool_]:
+    return (times >= first) & (times <= last)
 
 
 def _is_table(reader: LogReader) -> bool:
