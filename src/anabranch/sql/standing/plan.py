@@ -60,9 +60,12 @@ PLANS: tuple[PlanKind, ...] = (
 def plan_standing(select: Select, lookup: Lookup, reducers: Registered = NONE_REGISTERED) -> StandingPlan:
     """The plan of a standing query, or a refusal that says what to add; `reducers` are the user's own."""
     try:
-        refuse_bounding(select)
-        refuse_inner(select, windows=is_combination(select))
-        check_tree(select, standing=True)
+        of_changes = is_of_changes(select)
+        if not of_changes or select.emit is None:
+            refuse_bounding(select)
+        if not of_changes:  # which is planned as a view is, whatever stands inside
+            refuse_inner(select, windows=is_combination(select))
+            check_tree(select, standing=True)
         kind = next(kind for kind in PLANS if kind.matches(select))
         return replace(kind.plan(select, lookup, reducers), selects_all=selects_all(select))
     except RecursionError:
