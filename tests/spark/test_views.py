@@ -11,6 +11,7 @@ from tests.spark.test_engine_lost import play
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
+@pytest.mark.long
 def test_views_go_on_after_their_jvm_was_killed_and_after_a_failure_whose_cause_is_gone(tmp_path: Path) -> None:
     play(
         """
