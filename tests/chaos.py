@@ -229,11 +229,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="anabranch-archive-chaos-") as place:
         counted = archive_chaos.run(options.rounds, options.seed, Path(place), say=True)
     print(f"archives are all right after {options.rounds} kills: {counted}")
-    from tests import chaos_engine, chaos_members
+    from tests import chaos_engine, chaos_members, chaos_views
 
     with tempfile.TemporaryDirectory(prefix="anabranch-members-chaos-") as place:
         members = chaos_members.run(options.rounds, options.seed, Path(place))
     print(f"members of a host are all right after {options.rounds} kills: {members}")
+    with tempfile.TemporaryDirectory(prefix="anabranch-views-chaos-") as place:
+        views = chaos_views.run(options.rounds, options.seed, Path(place))
+    print(f"views are all right after {options.rounds} kills: {views}")
     for what in chaos_engine.WHATS:
         with tempfile.TemporaryDirectory(prefix="anabranch-engine-chaos-") as place:
             told = chaos_engine.run(options.rounds, options.seed, Path(place), what)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import chaos, chaos_engine, chaos_members
+from tests import chaos, chaos_engine, chaos_members, chaos_views
 from tests.sampling import ROUNDS, SEED, sampled
 
 
@@ -38,3 +38,12 @@ def test_answers_of_members_that_come_and_go_survive_kill_minus_9(tmp_path: Path
     counted = chaos_members.run(rounds=ROUNDS, seed=SEED, place=tmp_path)
     assert counted["queries"] > 100
     assert counted["answers"] > 1000
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(900)
+def test_views_survive_kill_minus_9(tmp_path: Path) -> None:
+    counted = chaos_views.run(rounds=ROUNDS - 1, seed=SEED, place=tmp_path)
+    assert counted["rows"] > 100
+    assert counted["changes"] > 1000
+    assert counted["let_go"] > 100

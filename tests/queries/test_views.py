@@ -380,6 +380,24 @@ def test_a_view_is_shown_described_stopped_and_started_by_its_names(db: Sparkles
     assert [(row["status"], row["rows"], row["behind"]) for row in said("SHOW VIEWS LIKE 'x'")] == [("running", 1, 0)]
 
 
+@pytest.mark.parametrize(
+    "select",
+    [
+        "SELECT s.k, t.v FROM s JOIN t ON s.k = t.k EMIT CHANGES ACCEPT UNBOUNDED",
+        "SELECT s.k, t.v FROM s JOIN t ON s.k = t.k EXPIRE AFTER INTERVAL 1 DAY EMIT CHANGES",
+        "SELECT w.k, t.v FROM (SELECT k, count(*) AS n FROM s WINDOW = INTERVAL 1 SECOND GROUP BY k) w "
+        "JOIN t ON w.k = t.k ACCEPT UNBOUNDED EMIT CHANGES",
+    ],
+)
+def test_emit_changes_takes_all_that_a_view_does(db: SparklessDatabase, select: str) -> None:
+    db.sql("CREATE STREAM s (k INT, at TIMESTAMP) TIMESTAMP BY at")
+    query = db.query(select)
+    db.append("s", {"k": [1, 2, 2], "at": ["2026-01-01 00:00:00", "2026-01-01 00:00:00.1", "2026-01-01 00:00:01.5"]})
+    db.upsert("t", {"k": [1], "v": [3]})
+    db.catch_up()
+    assert query.store().to_pylist() == [{"k": 1, "v": 3}]
+
+
 @pytest.mark.parametrize("harm", ["{", None])
 def test_a_view_whose_declaration_is_damaged_hides_no_other_and_can_be_made_anew(
     tmp_path: Path, harm: str | None

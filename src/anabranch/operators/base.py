@@ -213,8 +213,7 @@ class Operator:
     begins_by_itself: ClassVar[bool] = False
     """True if `beginning` counts also where it is asked once; else that is about all rows there are."""
     is_cut_anew: ClassVar[bool] = False
-    """True if what it keeps does not depend on where micro-batches end, so that one that has answered nothing may end
-    elsewhere when it is run again."""
+    """True if a micro-batch that was begun and has answered nothing may end elsewhere when it is run again."""
     throws_what_it_leaves: ClassVar[bool] = False
     """True if every row it takes in is answered or thrown away, also by what Spark SQL does behind it."""
     named_in_a_host: ClassVar[str] = "windows"

@@ -49,23 +49,30 @@ class Live(Generic[T]):
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, T] = OrderedDict()
+        self._sizes: dict[str, int] = {}
+        """Their bytes, counted once: there may be hundreds, and they stay as they are while they wait."""
         self._lock = threading.Lock()
         _all.add(self)
 
     def take(self, name: str) -> T | None:
         with self._lock:
+            self._sizes.pop(name, None)
             return self._kept.pop(name, None)
 
     def put(self, name: str, thing: T) -> None:
         with self._lock:
             self._kept[name] = thing
-            while len(self._kept) > 1 and sum(thing.nbytes for thing in self._kept.values()) > _MOST_BYTES:
-                self._kept.popitem(last=False)
+            self._sizes.pop(name, None)
+            self._sizes = {kept: self._sizes.get(kept) or self._kept[kept].nbytes for kept in self._kept}
+            while len(self._kept) > 1 and sum(self._sizes.values()) > _MOST_BYTES:
+                oldest, _ = self._kept.popitem(last=False)
+                del self._sizes[oldest]
 
     def exchange(self, kept: OrderedDict[str, T]) -> OrderedDict[str, T]:
         """Other things in place of those that are here."""
         with self._lock:
             self._kept, kept = kept, self._kept
+            self._sizes = {}
             return kept
 
     def clear(self) -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes
-from anabranch.operators.tree.nodes import Node, Part, Source
+from anabranch.operators.tree.nodes import Node, Part, Rows, Source
 from anabranch.operators.tree.steps import step_of
 from anabranch.operators.tree.steps.base import Step
 
@@ -23,6 +23,8 @@ class Flow:
 
     def __init__(self, nodes: Sequence[Node], schemas: Mapping[str, pa.Schema]) -> None:
         self._nodes = tuple(nodes)
+        self.thrown = 0
+        """How many rows of streams and tables WHERE has dropped."""
         self._steps: list[Step | None] = []
         known: list[tuple[pa.Schema, bool]] = []
         for number, node in enumerate(nodes):
@@ -49,6 +51,8 @@ class Flow:
             else:
                 assert step is not None
                 answered[number] = step.take([answered[i] for i in node.reads], reached)
+                if isinstance(node, Rows) and isinstance(self._nodes[node.input], Source):
+                    self.thrown += len(answered[node.input]) - len(answered[number])
                 for i in set(node.reads):
                     if self._last_read[i] == number:
                         del answered[i]

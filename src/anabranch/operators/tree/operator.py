@@ -121,10 +121,12 @@ class Tree(Operator):
         if self._begins_with_rows(task.start):
             for name, rows in self._rows_of_tables(task.start, inputs).items():
                 came[name] = together([rows, came[name]], rows.rows.schema) if name in came else rows
+        thrown = memory.flow.thrown
         for time, some in _window_by_window(came, self._part_times(), end, self._stays()):
             changes = memory.flow.take(some, time)
             answer = told(changes, memory.numbers, self, rows_at(task.end), max(min(time, end), _BEGINNING))
             yield from answer.to_batches(max_chunksize=_ROWS_PER_BATCH)
+        inputs.work.rows_thrown += memory.flow.thrown - thrown
         memory.at = dict(task.end)
         kept.put_back(memory)
         inputs.work.keeps(memory.rows, memory.nbytes)

@@ -53,7 +53,7 @@ class Run:
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         return int(self.table.nbytes)
 
