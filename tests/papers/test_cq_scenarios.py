@@ -45,7 +45,7 @@ def held(query: Query) -> dict[str, int]:
 
 def test_scenario_1_the_current_answer_of_a_selection_is_stored_and_scratch_is_empty(db: SparklessDatabase) -> None:
     db.sql(STREAM)
-    db.sql("CREATE MATERIALIZED VIEW a AS SELECT k, v, ts FROM s WHERE v > 50")
+    db.sql("CREATE MATERIALIZED VIEW a AS SELECT k, v, ts FROM s WHERE v > 50 ACCEPT UNBOUNDED")
     rows = appended(db, 0, 200)
     answer = [row for row in rows if row["v"] > 50]
     assert db.table("a").num_rows == len(answer)  # Store: of unbounded size

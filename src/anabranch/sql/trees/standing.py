@@ -22,14 +22,13 @@ from anabranch.tables.declaration import NUMBER, RESERVED
 def is_of_changes(select: Select) -> bool:
     """True if what changes of an answer is asked for that is not one of windows."""
     windowed = select.window is not None or bool(select.pairs) or select.merge is not None
-    asked = (select.emit is not None and select.emit.changes) or select.bounding is not None
-    return asked and not windowed
+    return select.emit is not None and select.emit.changes and not windowed
 
 
 def plan_changes(select: Select, lookup: Lookup, reducers: Registered) -> StandingPlan:
     """What answers how the answer of a SELECT changes."""
     plan = _planned(select, lookup, reducers)
-    if plan.growth.comes and select.emit is not None:
+    if plan.growth.comes and not plan.bounds and select.emit is not None:
         raise select.error(
             "EMIT_WITHOUT_WINDOW",
             "EMIT CHANGES is about answers that change, and all of this query stay",
