@@ -112,7 +112,8 @@ def _compare(
     found: dict[str, float], duck: dict[str, Answer], flink: dict[str, Answer], sizes: Sizes, report: Report
 ) -> None:
     """Events a second, ours beside each of the others'."""
-    report.add("queries_that_run", len(found), "", bar=Bar(len(some(sizes.queries)) - 1, "at least"))
+    wanted = [query for query in some(sizes.queries) if query.name != "q13"]
+    report.add("queries_that_run", len(found), "", bar=Bar(len(wanted), "at least"))
     for name, seconds in found.items():
         speed = sizes.events / seconds
         if name in flink:
