@@ -187,13 +187,8 @@ def _any_person(draw: np.random.Generator, number: Numbers) -> Numbers:
     """Somebody who was active lately, or is about to come."""
     known = _last_person(number) + 1
     active = np.minimum(known, ACTIVE)
-<<<<<<< HEAD
-    some: Numbers = known - active + (draw.random(len(number)) * (active + LEAD)).astype(np.int64)
-    return some
-=======
     found: Numbers = known - active + (draw.random(len(number)) * (active + LEAD)).astype(np.int64)
     return found
->>>>>>> nexmark
 
 
 def _prices(draw: np.random.Generator, count: int) -> Numbers:
