@@ -49,7 +49,8 @@ WRONG_TEXTS = [
         "CREATE VIEW v AS SELECT 1",
         (
             "NOT_IN_THE_LANGUAGE (line 1, column 1) CREATE VIEW is not available. Hint: an answer that "
-            "keeps up is a stream, to be queried again; write CREATE STREAM named AS SELECT k, v, ts FROM s"
+            "keeps up is there for others, too: its rows are a view, or a stream that only grows; write CREATE "
+            "MATERIALIZED VIEW named AS SELECT k, v FROM t"
         ),
     ),
     (
