@@ -15,6 +15,7 @@ from anabranch.errors import AnabranchError
 from anabranch.log import sums
 from anabranch.operators.live import forget_all
 from anabranch.operators.tree import operator as tree_operator
+from anabranch.operators.tree.checkpoints import Checkpoints
 from anabranch.tables import keeping
 from anabranch.testing.clock import ManualClock
 from anabranch.testing.sparkless import SparklessDatabase
@@ -269,6 +270,28 @@ TOLD = {
     "CHECKPOINT_IS_LOST",
     "TABLE_IS_DAMAGED",
 }
+
+
+def test_a_checkpoint_that_cannot_be_written_stops_no_view(
+    db: SparklessDatabase, often: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    make_views(db)
+    chance, model = random.Random(2), dict[int, int]()
+    change(db, model, chance, 3)
+    check(db, model)
+    with monkeypatch.context() as disk:
+        disk.setattr(Checkpoints, "write", full)
+        for _ in range(10):
+            change(db, model, chance, 5)
+            check(db, model)
+        forget_all()
+        change(db, model, chance, 5)
+        check(db, model)
+    change(db, model, chance, 30)
+    check(db, model)
 
 
 # -- time ------------------------------------------------------------------------------------------

@@ -230,7 +230,7 @@ def nodes_to_text(nodes: tuple[Node, ...]) -> str:
     return json.dumps([{"node": node.kind, **dataclasses.asdict(node)} for node in nodes])
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=4096)
 def nodes_from_text(text: str) -> tuple[Node, ...]:
     return tuple(_node(said) for said in json.loads(text))
 

@@ -7,6 +7,7 @@ micro-batches end, as each says the difference it has made; what they add up to 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -317,13 +318,13 @@ def _of(part: Operator, at: Offsets) -> dict[str, Offset]:
     return {name: at[name] for name in part.inputs}
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=4096)
 def _inputs_of(nodes: str) -> tuple[str, ...]:
     parts = (name for part in _parts(nodes).values() for name in part.inputs)
     return tuple(dict.fromkeys([*_sources(nodes), *parts]))
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=4096)
 def _sources(nodes: str) -> dict[str, tuple[str, list[str]]]:
     """Of each stream that is read as it is, in which form, and its columns that are wanted."""
     wanted: dict[str, tuple[str, list[str]]] = {}
@@ -334,7 +335,7 @@ def _sources(nodes: str) -> dict[str, tuple[str, list[str]]]:
     return wanted
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=4096)
 def _parts(nodes: str) -> dict[int, Operator]:
     """The operators inside the tree, by the numbers of their nodes."""
     known = enumerate(nodes_from_text(nodes))
@@ -392,8 +393,11 @@ class _Kept:
             return
         known = self._checkpoints.all()
         since = rows_at(memory.at) - (known[-1].rows if known else 0)
-        if not known or since >= max(_LEAST_BETWEEN, memory.rows // 2):
+        if not known:
             self._checkpoints.write(memory.at, memory.kept())
+        elif since >= max(_LEAST_BETWEEN, memory.rows // 2):
+            with contextlib.suppress(OSError):  # a full disk: it is tried again, and the rows since are held
+                self._checkpoints.write(memory.at, memory.kept())
 
     def _empty(self, at: Offsets) -> _Memory:
         flow = self._tree.flow(self._inputs)
