@@ -447,6 +447,10 @@ class Database:
         """What `create_query` would make of a parsed SELECT, or `create_member`; refused where they would."""
         return self._queries.planned(select, name, host)
 
+    def planned_view(self, select: Select, name: str | None = None) -> StandingPlan:
+        """What `create_view` would make of a parsed SELECT; refused where it would."""
+        return self._queries.planned_view(select, name)
+
     def create_queries(
         self,
         selects: Mapping[str, str] | Iterable[tuple[str, str]],

@@ -216,8 +216,10 @@ def explain(db: Database, statement: s.Explain) -> Result:
     return Result(pa.table({"plan": text.splitlines() if statement.format == "text" else [text]}), notices=notices)
 
 
-def _standing(db: Database, statement: s.SelectOnce | s.CreateQuery | s.CreateStreamAs) -> StandingPlan:
+def _standing(db: Database, statement: s.SelectOnce | s.CreateQuery | s.CreateStreamAs | s.CreateView) -> StandingPlan:
     """The plan of what a statement would make."""
+    if isinstance(statement, s.CreateView):
+        return db.planned_view(statement.select, None if statement.if_not_exists else statement.name)
     if isinstance(statement, s.SelectOnce):
         return db.planned(statement.select)
     name = None if statement.if_not_exists else statement.name

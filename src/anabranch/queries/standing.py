@@ -216,6 +216,14 @@ class StandingQueries:
         self._start_new(query, info, plan, retain_us)
         return query
 
+    def planned_view(self, select: Select, name: str | None = None) -> StandingPlan:
+        """What would be made of the SELECT of a view."""
+        plan = plan_view(select, self._catalog)
+        if name is not None:
+            self._catalog.refuse_if_taken(name)
+            self._catalog.refuse_if_taken(changes_name(name))
+        return plan
+
     def _planned_again(self, info: QueryInfo) -> StandingPlan:
         plan = plan_view if info.kind == VIEW else plan_query
         return plan(single_select(info.sql), self._catalog)

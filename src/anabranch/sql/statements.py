@@ -171,7 +171,7 @@ class ExplainQuery(Statement):
 class Explain(Statement):
     """How a query is or would be run; a SELECT is explained as a standing query."""
 
-    statement: SelectOnce | CreateQuery | CreateStreamAs | ExplainQuery
+    statement: SelectOnce | CreateQuery | CreateStreamAs | CreateView | ExplainQuery
     format: Literal["text", "json"] = "text"
 
 
@@ -394,7 +394,8 @@ STATEMENTS: tuple[Syntax, ...] = (
     Syntax("SUBSCRIBE TO", "SUBSCRIBE TO query [FROM number]", "shows answers as they come", Subscribe),
     Syntax(
         "EXPLAIN",
-        "EXPLAIN [FORMAT JSON | FORMAT TEXT] SELECT … | CREATE CONTINUOUS QUERY … | QUERY name",
+        "EXPLAIN [FORMAT JSON | FORMAT TEXT] SELECT … | CREATE CONTINUOUS QUERY … | CREATE MATERIALIZED VIEW … | "
+        "QUERY name",
         "the operators, the streams, what is kept and why it is bounded",
         Explain,
     ),

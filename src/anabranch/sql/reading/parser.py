@@ -27,6 +27,7 @@ from anabranch.sql.statements import (
     AlterQuery,
     CreateQuery,
     CreateStreamAs,
+    CreateView,
     Describe,
     Drop,
     Explain,
@@ -158,7 +159,7 @@ def _explain(cursor: Cursor, sayings: Sayings) -> Statement:
     begin = cursor.index
     if word(cursor.peek()) in (*SELECTS, "CREATE"):
         inner = _statement(cursor, sayings)
-        if isinstance(inner, SelectOnce | CreateQuery | CreateStreamAs):
+        if isinstance(inner, SelectOnce | CreateQuery | CreateStreamAs | CreateView):
             return Explain(dataclasses.replace(inner, source=cursor.source(begin, cursor.index)), form)
         cursor.index = begin
     cursor.fail("expected SELECT …, CREATE CONTINUOUS QUERY … or QUERY name")
