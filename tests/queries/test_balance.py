@@ -43,6 +43,7 @@ def until_behind(db: SparklessDatabase) -> None:
     pytest.fail("it was not held back")
 
 
+@pytest.mark.slow
 def test_a_heavy_member_leaves_and_comes_back_when_it_is_light(db: SparklessDatabase, tmp_path: Path) -> None:
     query = db.get_query("pairs")
     until_behind(db)

@@ -180,6 +180,7 @@ def test_one_that_moves_can_be_dropped_and_made_anew(db: SparklessDatabase) -> N
     assert db.get_query("q").table().column("x").to_pylist() == [4.0, 14.0, 24.0, 34.0, 44.0]
 
 
+@pytest.mark.slow
 def test_a_query_over_one_that_moves_goes_on(db: SparklessDatabase) -> None:
     db.query("SELECT k, x, at FROM s WHERE k < 5", name="low")
     over = db.query("SELECT count(*) AS n FROM low WINDOW = INTERVAL 10 SECONDS", name="over")
