@@ -25,7 +25,7 @@ import duckdb
 import pyarrow as pa
 
 from anabranch.errors import AnabranchError
-from anabranch.operators.tree import operator as tree_operator
+from anabranch.operators.tree import remembered
 from anabranch.tables import keeping
 from anabranch.tables.declaration import NUMBER
 from anabranch.testing.processes import kill
@@ -160,7 +160,7 @@ def steps(db: SparklessDatabase, first: int, say: Any) -> None:
 
 def live(path: str) -> None:
     """Be the process that gets killed; the step that was begun is done again."""
-    keeping._LEAST_TAIL, tree_operator._LEAST_BETWEEN = 60, 40
+    keeping._LEAST_TAIL, remembered._LEAST_BETWEEN = 60, 40
     done = Path(path).parent / "done"
 
     def say(step: int) -> None:

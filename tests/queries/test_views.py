@@ -14,7 +14,7 @@ import pytest
 from anabranch.errors import AnabranchError
 from anabranch.log import sums
 from anabranch.operators.live import forget_all
-from anabranch.operators.tree import operator as tree_operator
+from anabranch.operators.tree import remembered
 from anabranch.operators.tree.checkpoints import Checkpoints
 from anabranch.tables import keeping
 from anabranch.testing.clock import ManualClock
@@ -43,7 +43,7 @@ def db(tmp_path: Path) -> Iterator[SparklessDatabase]:
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots and checkpoints come often."""
     monkeypatch.setattr(keeping, "_LEAST_TAIL", 40)
-    monkeypatch.setattr(tree_operator, "_LEAST_BETWEEN", 30)
+    monkeypatch.setattr(remembered, "_LEAST_BETWEEN", 30)
 
 
 Model = dict[int, int]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import random
 from typing import Any
 
@@ -11,13 +12,18 @@ import pytest
 
 from anabranch.errors import QueryError
 from anabranch.operators import operator_from_json
-from anabranch.operators.offset import Offset
-from anabranch.operators.tree import operator as tree_operator
+from anabranch.operators.base import Inputs, Offset, Operator
+from anabranch.operators.live import exchange
+from anabranch.operators.tree import remembered
 from anabranch.operators.tree.checkpoints import Checkpoint
-from anabranch.operators.tree.nodes import Aggregate, Call, Expire, Join, Rows, Source, nodes_to_text
+from anabranch.operators.tree.nodes import Aggregate, Call, Expire, Join, Node, Part, Rows, Source, nodes_to_text
 from anabranch.operators.tree.operator import Tree
+from anabranch.operators.windows.aggregate import WindowAggregate
+from anabranch.operators.windows.last_rows import LastRows
+from anabranch.operators.windows.sessions import SessionAggregate
 from anabranch.schema import StreamSchema
-from anabranch.testing import OperatorHarness
+from anabranch.testing import MemoryLog, OperatorHarness
+from anabranch.testing.harness import same
 from tests.sampling import sampled
 
 SALES = StreamSchema.of({"item": "STRING", "n": "INT", "ts": "TIMESTAMP"}, time="ts")
@@ -40,7 +46,24 @@ def tree(nodes: Any, columns: tuple[str, ...], key: tuple[str, ...]) -> Tree:
     return Tree(nodes_to_text(nodes), columns, key)
 
 
+VISITS = SessionAggregate(
+    "sales", 5_000_000, (("item", "item"),), (("c", "count", None),), (("item", "item"), ("c", "c")), "_time"
+)
+LAST = LastRows("sales", 2, (("item", "item"),), (("s", "sum", "n"),), (("item", "item"), ("s", "s")), "_time")
+
+
+def summed(part: Operator, column: str) -> tuple[Node, ...]:
+    """For each item how many answers a part has given, and their sum."""
+    total = Call("t", "sum", (column,))
+    return (
+        Part(part.to_json(), (("item", "item"), (column, column))),
+        Aggregate(0, ("item",), (COUNT, total)),
+    )
+
+
 TREES = {
+    "visits": tree(summed(VISITS, "c"), ("item", "visits", "sold"), ("item",)),
+    "last": tree(summed(LAST, "s"), ("item", "rows", "sum"), ("item",)),
     "takings": tree(TAKINGS, ("item", "sold", "total"), ("item",)),
     "recent": tree(RECENT, ("item",), ()),
     "all": tree((*SOURCES, Join(0, 1, "full", (("item", "item2"),))), ("a", "n", "ts", "b", "price"), ()),
@@ -83,6 +106,8 @@ class Shop:
         return {**{name: [row[i] for row in rows] for i, name in enumerate(names)}, "at": at}
 
     def answer(self, name: str, reached: int) -> collections.Counter[tuple[Any, ...]]:
+        if name in ("visits", "last"):
+            return self.of_parts(name, reached)
         if name == "recent":
             return collections.Counter(
                 (i,) for i, n, s in self.sales if n > 1 and (reached - s * 1_000_000) <= 20_000_000
@@ -100,6 +125,20 @@ class Shop:
             (item, len(values), sum(v for v in values if v is not None) if any(v is not None for v in values) else None)
             for item, values in groups.items()
         )
+
+    def of_parts(self, name: str, reached: int) -> collections.Counter[tuple[Any, ...]]:
+        """What the parts have answered, added up for each item."""
+        found: dict[str | None, list[int]] = collections.defaultdict(list)
+        for item in {item for item, _, _ in self.sales}:
+            rows = [(second, n) for sold, n, second in self.sales if sold == item]
+            if name == "last":
+                found[item] = [n + (rows[i - 1][1] if i else 0) for i, (_, n) in enumerate(rows)]
+                continue
+            cuts = [i for i, (second, _) in enumerate(rows) if i == 0 or second - rows[i - 1][0] > 5]
+            for first, after in itertools.pairwise([*cuts, len(rows)]):
+                if (rows[after - 1][0] + 5) * 1_000_000 < reached:
+                    found[item].append(after - first)
+        return collections.Counter((item, len(many), sum(many)) for item, many in found.items() if many)
 
 
 def folded(answers: pa.Table, operator: Tree) -> collections.Counter[tuple[Any, ...]]:
@@ -122,8 +161,8 @@ def folded(answers: pa.Table, operator: Tree) -> collections.Counter[tuple[Any, 
 @pytest.mark.parametrize("seed", sampled(list(range(40)), 6, "tree"))
 @pytest.mark.parametrize("name", list(TREES))
 def test_answers_add_up_to_the_definition(name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_operator, "_LEAST_BETWEEN", seed % 3 * 7)
-    monkeypatch.setattr(tree_operator, "_ROWS_AT_ONCE", 1 + seed % 5)
+    monkeypatch.setattr(remembered, "_LEAST_BETWEEN", seed % 3 * 7)
+    monkeypatch.setattr(remembered, "_ROWS_AT_ONCE", 1 + seed % 5)
     shop, operator = Shop(seed), TREES[name]
     assert operator_from_json(operator.to_json()) == operator
     streams = {"sales": SALES, "prices": PRICES}
@@ -139,13 +178,52 @@ def test_answers_add_up_to_the_definition(name: str, seed: int, monkeypatch: pyt
         harness.run(rows=shop.chance.choice([None, 2]))
         reached = operator.reached(harness.offsets)
         assert folded(harness.answers(), operator) == shop.answer(name, reached)
-    harness.due()
+        if shop.chance.random() < 0.3:
+            harness.restart()
+        harness.due()
+
+
+@pytest.mark.parametrize("name", ["takings", "visits", "last"])
+def test_what_is_lost_is_computed_again_from_all_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In several pieces, where that says the same as in one."""
+    monkeypatch.setattr(remembered, "_ROWS_AT_ONCE", 3)
+    shop, operator = Shop(8), TREES[name]
+    streams = {"sales": SALES, "prices": PRICES}
+    logs = {stream: MemoryLog(streams[stream]) for stream in operator.inputs}
+    harness = OperatorHarness(operator, {stream: streams[stream] for stream in operator.inputs})
+    for _ in range(8):
+        for stream, rows in (("sales", shop.sell()), ("prices", shop.price())):
+            if stream in logs:
+                harness.push(stream, rows)
+                logs[stream].append(rows)
+        start = harness.offsets
+        answer = harness.step()
+        ours = exchange({})
+        inputs = Inputs(logs)
+        tasks = operator.plan(start, harness.offsets, inputs, 1)
+        batches = [batch for task in tasks for batch in operator.run(task, inputs)]
+        assert same(pa.Table.from_batches(batches, operator.schema(inputs)), answer)
+        exchange(ours)
+
+
+def test_all_rows_that_any_part_still_reads_are_held() -> None:
+    windows = [
+        WindowAggregate("sales", "time", size, size, (), (("c", "count", None),), (("c", "c"),), "_time")
+        for size in (60_000_000, 10_000_000)
+    ]
+    parts = [Part(window.to_json(), ((f"c{i}", "c"),)) for i, window in enumerate(windows)]
+    at = {"sales": Offset(100, 95_000_000)}
+    for some in (parts, parts[::-1]):
+        operator = tree((SOURCES[0], *some, Join(1, 2, "inner", ())), ("a", "b"), ())
+        needed = operator.needs(at)["sales"]
+        assert needed.row == 100
+        assert needed.time == min(window.needs(at)["sales"].time or 0 for window in windows)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_damaged_is_never_fewer_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The harness gives rows away that were taken in: only a checkpoint says what they were."""
-    monkeypatch.setattr(tree_operator, "_LEAST_BETWEEN", 5)
+    monkeypatch.setattr(remembered, "_LEAST_BETWEEN", 5)
     shop, operator, chance = Shop(seed), TREES["takings"], random.Random(seed)
     harness = OperatorHarness(operator, {"sales": SALES, "prices": PRICES})
 

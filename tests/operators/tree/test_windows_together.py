@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch.operators.tree.changes import Changes
-from anabranch.operators.tree.operator import _window_by_window
+from anabranch.operators.tree.entering import window_by_window
 from anabranch.schema import TIME_TYPE
 
 
@@ -27,7 +27,7 @@ def rows(*times: int) -> Changes:
 def test_windows_of_which_nothing_goes_are_taken_in_together(stays: int, wanted: list[tuple[int, int]]) -> None:
     came = {"part 1": rows(10, 20, 10), "part 2": rows(12), "other": rows(5)}
     times = {"part 1": "at", "part 2": "at"}
-    taken = list(_window_by_window(came, times, 30, stays))
+    taken = list(window_by_window(came, times, 30, stays))
     counts = [(time, sum(len(some[name]) for name in times if name in some)) for time, some in taken]
     assert counts == wanted
     assert ["other" in some for _, some in taken] == [True] + [False] * (len(taken) - 1)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from anabranch.kernels.groups import encode
 from anabranch.operators.tree.changes import Changes
 from anabranch.schema import ARRIVAL_COLUMN, TIME_TYPE
-from anabranch.tables.declaration import AFTER, BEFORE, CHANGE, DELETE, INSERT, NUMBER, VERSION
+from anabranch.tables.declaration import AFTER, BEFORE, CHANGE, DELETE, INSERT, NUMBER, VERSION, changes_schema
 
 if TYPE_CHECKING:
     from anabranch.operators.tree.arrangement import Arrangement
@@ -24,15 +24,7 @@ def answer_schema(rows: pa.Schema, columns: tuple[str, ...], *, numbered: bool) 
     """The columns of the log of an answer whose last node has columns `rows`."""
     named = [pa.field(name, field.type) for name, field in zip(columns, rows, strict=True)]
     number = [pa.field(NUMBER, pa.int64())] if numbered else []
-    return pa.schema(
-        [
-            pa.field(CHANGE, pa.string()),
-            *named,
-            *number,
-            pa.field(VERSION, pa.int64()),
-            pa.field(ARRIVAL_COLUMN, TIME_TYPE),
-        ]
-    )
+    return changes_schema(pa.schema([*named, *number]))
 
 
 def told(changes: Changes, numbers: Arrangement | None, tree: Tree, version: int, time: int) -> pa.Table:

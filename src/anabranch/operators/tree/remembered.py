@@ -1,0 +1,159 @@
+"""What a tree remembers between micro-batches: in memory, else made again from a checkpoint and the rows since."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from anabranch.errors import QueryError
+from anabranch.operators.base import MIN_TIME, Inputs, LogReader, Offset, Offsets
+from anabranch.operators.live import Live
+from anabranch.operators.table.states import oldest_state
+from anabranch.operators.tree.arrangement import Arrangement
+from anabranch.operators.tree.changes import Changes
+from anabranch.operators.tree.checkpoints import Checkpoints, rows_at
+from anabranch.operators.tree.entering import entering, parts_of, rows_of_tables
+from anabranch.operators.tree.flow import Flow
+
+if TYPE_CHECKING:
+    from anabranch.operators.tree.operator import Tree
+
+_LEAST_BETWEEN = 200_000
+"""Rows between two checkpoints, at least."""
+_ROWS_AT_ONCE = 1 << 19
+_ALL_ROWS = 1 << 62
+
+
+def checkpoints_in(inputs: Inputs) -> Checkpoints | None:
+    """Those of a tree, if it has scratch."""
+    folder = inputs.folder("tree")
+    return None if folder is None else Checkpoints(folder)
+
+
+def first_row(reader: LogReader) -> int:
+    """The first row that a tree can begin with."""
+    return max(reader.first_row(), oldest_state(reader))
+
+
+def is_first(at: Offsets) -> bool:
+    """Whether nothing was taken in before."""
+    return all(offset.time == MIN_TIME for offset in at.values())
+
+
+def is_table(reader: LogReader) -> bool:
+    """Whether what was there before some change is known, too."""
+    return hasattr(getattr(reader, "log", reader), "state_at")
+
+
+@dataclass
+class Memory:
+    """What a tree remembers at some offsets; `numbers` are the rows of an answer without a key."""
+
+    flow: Flow
+    numbers: Arrangement | None
+    at: dict[str, Offset]
+
+    def kept(self) -> dict[str, Arrangement]:
+        return {**self.flow.kept(), **({} if self.numbers is None else {"answer": self.numbers})}
+
+    @property
+    def rows(self) -> int:
+        return sum(arrangement.entries for arrangement in self.kept().values())
+
+    @property
+    def nbytes(self) -> int:
+        return sum(arrangement.nbytes for arrangement in self.kept().values())
+
+
+_live: Live[Memory] = Live()
+
+
+class Remembered:
+    """Finds what a tree remembers at some offsets, and keeps it for the next micro-batch."""
+
+    def __init__(self, tree: Tree, inputs: Inputs) -> None:
+        self._tree = tree
+        self._checkpoints = checkpoints_in(inputs)
+        self._known = [] if self._checkpoints is None else self._checkpoints.all()
+        self.inputs = self._inputs = replace(inputs, places=tuple(checkpoint.at for checkpoint in self._known))
+        identities = " ".join(inputs.readers[name].identity for name in tree.inputs)
+        self._name = f"{inputs.scratch} {tree!r} {identities}"
+
+    def at(self, at: Offsets) -> Memory:
+        memory = _live.take(self._name)
+        if memory is None or not _precedes(memory.at, at):
+            memory = self._from_disk(at)
+        self._catch_up(memory, at)
+        return memory
+
+    def put_back(self, memory: Memory) -> None:
+        _live.put(self._name, memory)
+        if self._checkpoints is None:
+            return
+        since = rows_at(memory.at) - (self._known[-1].rows if self._known else 0)
+        if not self._known:
+            self._checkpoints.write(memory.at, memory.kept())
+        elif since >= max(_LEAST_BETWEEN, memory.rows // 2):
+            with contextlib.suppress(OSError):  # a full disk: it is tried again, and the rows since are held
+                self._checkpoints.write(memory.at, memory.kept())
+
+    def _empty(self, at: Offsets) -> Memory:
+        flow = self._tree.flow(self._inputs)
+        numbers = Arrangement(flow.schema, flow.schema.names) if self._tree.is_numbered else None
+        return Memory(flow, numbers, dict(at))
+
+    def _from_disk(self, at: Offsets) -> Memory:
+        """The newest checkpoint that is whole; without one from the beginning, if all rows are there."""
+        problems = []
+        for checkpoint in reversed([known for known in self._known if known.fits(at)]):
+            memory = self._empty(checkpoint.at)
+            try:
+                assert self._checkpoints is not None
+                self._checkpoints.read(checkpoint, memory.kept())
+            except (ValueError, FileNotFoundError) as problem:
+                problems.append(str(problem))
+            else:
+                return memory
+        return self._begun(at, problems)
+
+    def _begun(self, at: Offsets, problems: list[str]) -> Memory:
+        """From nothing: with tables as they were in the oldest state, and the rows of streams from the first on."""
+        readers = self._inputs.readers
+        if is_first(at):
+            return self._empty(at)  # the first micro-batch answers with what there is
+        begins = {name: Offset(min(first_row(readers[name]), at[name].row)) for name in at}
+        for name, offset in begins.items():
+            if offset.row > 0 and not is_table(readers[name]):
+                raise QueryError(
+                    "STATE_LOST",
+                    f'what was kept of the rows of stream "{name}" is lost, and its first rows are gone',
+                    detail="; ".join(problems) or None,
+                    hint="drop the query and create it again: it begins with the rows there are",
+                )
+        memory = self._empty(begins)
+        self._take_in(memory, rows_of_tables(self._tree.nodes, begins, self._inputs), begins)
+        return memory
+
+    def _catch_up(self, memory: Memory, at: Offsets) -> None:
+        """Take in the rows up to some offsets; what they have changed was answered before.
+
+        In pieces, which end in the middle of a time: for parts, which answer by time, they would be no micro-batches.
+        """
+        while memory.at != dict(at):
+            left, until = _ALL_ROWS if parts_of(self._tree.nodes) else _ROWS_AT_ONCE, dict(memory.at)
+            for name, offset in at.items():
+                row = min(offset.row, until[name].row + left)
+                left -= row - until[name].row
+                until[name] = offset if row == offset.row else until[name]._replace(row=row)
+            self._take_in(memory, entering(self._tree.nodes, memory.at, until, self._inputs, again=True), until)
+
+    def _take_in(self, memory: Memory, came: dict[str, Changes], at: dict[str, Offset]) -> None:
+        changes = memory.flow.take(came, self._tree.reached(at))
+        if memory.numbers is not None:
+            memory.numbers.take_in(changes)
+        memory.at = at
+
+
+def _precedes(before: Offsets, at: Offsets) -> bool:
+    return all(before[name].row <= at[name].row and before[name].time <= at[name].time for name in at)
