@@ -90,9 +90,8 @@ def test_a_key_that_was_silent_for_long_goes_on_with_its_last_rows() -> None:
 
 def _states(harness: OperatorHarness) -> list[Any]:
     from anabranch.operators.state import StateFiles
-    from anabranch.operators.windows.folding import state_kind
 
-    files = StateFiles(str(harness.scratch), state_kind("last_rows", repr(harness.operator)), "")
+    files = StateFiles(str(harness.scratch), "last_rows", "")
     states = files.load(str(harness.offsets["in"].row))
     assert states is not None
     return states

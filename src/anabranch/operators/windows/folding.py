@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from typing import NamedTuple
 
@@ -12,7 +11,8 @@ from numpy.typing import NDArray
 
 from anabranch.kernels.hashing import hashes_of_rows
 from anabranch.kernels.values import Column, integers
-from anabranch.operators.base import LogReader, Work
+from anabranch.operators.base import MIN_TIME, Inputs, LogReader, Offset, Work
+from anabranch.operators.state import SavedState, StateFiles
 from anabranch.operators.windows.program import WindowProgram, kept_rows
 
 
@@ -73,6 +73,40 @@ def blocks(begin: int, end: int, size: int) -> list[tuple[int, int]]:
     return list(itertools.pairwise([*range(begin, end, size), end])) if begin < end else []
 
 
-def state_kind(kind: str, identity: str) -> str:
-    """The beginning of the names of an operator's state files: a view may have several of a kind in one folder."""
-    return f"{kind}_{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
+class GroupsRun:
+    """A task of an operator that keeps something of each group: what it reads, and the states it goes on with."""
+
+    def __init__(
+        self,
+        kind: str,
+        program: WindowProgram,
+        identity: str,
+        inputs: Inputs,
+        start: Offset,
+        end: Offset,
+        share: Share,
+    ) -> None:
+        self._program = program
+        self._reader = inputs.readers[program.stream]
+        self._work = inputs.work
+        self._start, self._end = start, end
+        self._share = share
+        self._places = inputs.places
+        self._keeps = inputs.scratch is not None or share.parts == 1
+        self._files = StateFiles(inputs.scratch, kind, f"{identity} {self._reader.identity}")
+
+    def _kept(self) -> list[SavedState] | None:
+        """What was kept at the start; None: nothing, or it is lost."""
+        return None if self._start.time == MIN_TIME else self._files.load(str(self._start.row))
+
+    def _keep(self, state: SavedState) -> None:
+        """Keep what the next micro-batch goes on with."""
+        self._files.save(str(self._end.row), str(self._start.row), *self._share, state, self._wanted)
+        self._work.keeps(state.rows, state.nbytes)
+
+    def _wanted(self) -> set[str]:
+        """The names of states from which someone goes on later."""
+        return {str(at[self._program.stream].row) for at in self._places}
+
+    def _read(self, low: int, high: int) -> Rows:
+        return read_rows(self._program, self._reader, low, high, self._work, self._share, self._start.row)

@@ -14,8 +14,8 @@ from anabranch.kernels.groups import encode
 from anabranch.kernels.trailing import trailing
 from anabranch.kernels.values import integers
 from anabranch.operators.base import MIN_TIME, Inputs, Offset
-from anabranch.operators.state import SavedState, StateFiles
-from anabranch.operators.windows.folding import Rows, Share, blocks, read_rows, state_kind
+from anabranch.operators.state import SavedState
+from anabranch.operators.windows.folding import GroupsRun, Rows, Share, blocks
 from anabranch.operators.windows.program import WindowProgram
 
 _ROWS_PER_READ = 1 << 18
@@ -32,7 +32,7 @@ class _Sorted(NamedTuple):
     end: Places
 
 
-class LastRowsRun:
+class LastRowsRun(GroupsRun):
     """Answers the rows of a task block by block, and keeps the last ones of each key."""
 
     def __init__(
@@ -45,17 +45,8 @@ class LastRowsRun:
         end: Offset,
         share: Share,
     ) -> None:
-        self._program = program
+        super().__init__("last_rows", program, identity, inputs, start, end, share)
         self._count = count
-        self._reader = inputs.readers[program.stream]
-        self._work = inputs.work
-        self._start, self._end = start, end
-        self._share = share
-        self._places = inputs.places
-        self._keeps = inputs.scratch is not None or share.parts == 1
-        self._files = StateFiles(
-            inputs.scratch, state_kind("last_rows", identity), f"{identity} {self._reader.identity}"
-        )
         self._key_names = [f"k{i}" for i in range(len(program.keys))]
         self._argument_names = [f"a{i}" for i in range(len(program.arguments))]
 
@@ -71,19 +62,13 @@ class LastRowsRun:
                 answer = self._answer(both, there, place, rows.times)
                 yield from answer.to_batches(max_chunksize=_ROWS_PER_BATCH)
         if self._keeps:
-            state = SavedState({"rows": kept})
-            self._files.save(str(self._end.row), str(self._start.row), *self._share, state, self._wanted)
-            self._work.keeps(state.rows, state.nbytes)
-
-    def _wanted(self) -> set[str]:
-        """The names of states from which someone goes on later."""
-        return {str(at[self._program.stream].row) for at in self._places}
+            self._keep(SavedState({"rows": kept}))
 
     # -- what is kept ----------------------------------------------------------------------------------
 
     def _recall(self) -> pa.Table:
         """The last rows of each key before the start."""
-        states = None if self._start.time == MIN_TIME else self._files.load(str(self._start.row))
+        states = self._kept()
         if states is None:
             return self._again()
         kept = pa.concat_tables([self._nothing(), *(state.tables["rows"] for state in states)])
@@ -117,9 +102,6 @@ class LastRowsRun:
         return kept if own is None else kept.filter(pa.array(own))
 
     # -- rows ------------------------------------------------------------------------------------------
-
-    def _read(self, low: int, high: int) -> Rows:
-        return read_rows(self._program, self._reader, low, high, self._work, self._share, self._start.row)
 
     def _table(self, rows: Rows) -> pa.Table:
         return pa.Table.from_arrays(

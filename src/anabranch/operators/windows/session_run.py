@@ -14,8 +14,8 @@ from anabranch.kernels.groups import encode
 from anabranch.kernels.sessions import Times, assign_sessions
 from anabranch.kernels.values import integers
 from anabranch.operators.base import MIN_TIME, Inputs, Offset, time_of_row
-from anabranch.operators.state import SavedState, StateFiles
-from anabranch.operators.windows.folding import Rows, Share, blocks, read_rows, state_kind
+from anabranch.operators.state import SavedState
+from anabranch.operators.windows.folding import GroupsRun, Rows, Share, blocks
 from anabranch.operators.windows.program import WindowProgram
 from anabranch.windows.panes.partials import joined
 
@@ -44,7 +44,7 @@ class _Open(NamedTuple):
         return _Open(table.drop_columns([_FIRST, _LAST]), integers(table.column(_FIRST)), integers(table.column(_LAST)))
 
 
-class SessionRun:
+class SessionRun(GroupsRun):
     """Folds the rows of a task block by block, and answers sessions when no later row can belong to them."""
 
     def __init__(
@@ -57,17 +57,8 @@ class SessionRun:
         end: Offset,
         share: Share,
     ) -> None:
-        self._program = program
+        super().__init__("sessions", program, identity, inputs, start, end, share)
         self._gap = gap
-        self._reader = inputs.readers[program.stream]
-        self._work = inputs.work
-        self._start, self._end = start, end
-        self._share = share
-        self._places = inputs.places
-        self._keeps = inputs.scratch is not None or share.parts == 1
-        self._files = StateFiles(
-            inputs.scratch, state_kind("sessions", identity), f"{identity} {self._reader.identity}"
-        )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The answer; leaves what the next batch goes on with."""
@@ -82,7 +73,7 @@ class SessionRun:
                 open_ = open_.where(~done)
         yield from self._answer(open_.where(self._over(open_, self._end.time)))
         if self._end.row > self._start.row or not known:
-            self._keep(open_)
+            self._keep_open(open_)
 
     def ends(self) -> Times:
         """The ends of the sessions that are open at the start."""
@@ -92,7 +83,7 @@ class SessionRun:
 
     def _recall(self) -> tuple[bool, _Open]:
         """Whether it was kept, and what is open; what has ended before was answered."""
-        states = None if self._start.time == MIN_TIME else self._files.load(str(self._start.row))
+        states = self._kept()
         open_ = self._again() if states is None else _Open.of(states)
         return states is not None, open_.where(~self._over(open_, self._start.time))
 
@@ -136,9 +127,6 @@ class SessionRun:
 
     # -- folding and answering -------------------------------------------------------------------------
 
-    def _read(self, low: int, high: int) -> Rows:
-        return read_rows(self._program, self._reader, low, high, self._work, self._share, self._start.row)
-
     def _fold(self, open_: _Open, rows: Rows) -> _Open:
         """All sessions with these rows, those that go on first, then in the order in which they began."""
         if not len(rows.numbers):
@@ -157,17 +145,11 @@ class SessionRun:
         batches: list[pa.RecordBatch] = rows.to_batches(max_chunksize=_ROWS_PER_BATCH)
         return batches
 
-    def _wanted(self) -> set[str]:
-        """The names of states from which someone goes on later."""
-        return {str(at[self._program.stream].row) for at in self._places}
-
-    def _keep(self, open_: _Open) -> None:
+    def _keep_open(self, open_: _Open) -> None:
         """Those that are open at the end, or were when its last row came, if it has gone on in silence."""
         if not self._keeps:
             return
         time = self._end.time
         if len(open_.last):
             time = min(time, int(open_.last.max()))
-        state = open_.where(~self._over(open_, time)).as_state()
-        self._files.save(str(self._end.row), str(self._start.row), *self._share, state, self._wanted)
-        self._work.keeps(state.rows, state.nbytes)
+        self._keep(open_.where(~self._over(open_, time)).as_state())

@@ -21,18 +21,16 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from anabranch.errors import QueryError
-from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, Offset, Offsets, Operator, Task, Work
-from anabranch.operators.windows.explain import explain_session_delay, measure, refuse_values
+from anabranch.operators.base import MIN_TIME, Inputs, Keeps, Offset, Offsets, Task
+from anabranch.operators.windows.explain import explain_session_delay, measure
 from anabranch.operators.windows.folding import ALL_GROUPS, Share
-from anabranch.operators.windows.program import ROW_TIME, Grouping, WindowProgram, bind_program, gather
+from anabranch.operators.windows.of_groups import OfGroups, bound
+from anabranch.operators.windows.program import WindowProgram
 from anabranch.operators.windows.session_run import SessionRun
-
-ROWS_PER_TASK = 500_000
-"""A batch is shared out by groups only if each task gets about this many rows."""
 
 
 @dataclass(frozen=True)
-class SessionAggregate(Operator):
+class SessionAggregate(OfGroups):
     """Aggregates of `stream` per group and session; a pause of more than `gap` (µs) ends one.
 
     `keys`, `aggregates`, `columns`, `filter` and `having` are those of `WindowAggregate`.
@@ -40,7 +38,6 @@ class SessionAggregate(Operator):
 
     kind: ClassVar[str] = "session_aggregate"
     named_in_a_host: ClassVar[str] = "sessions"
-    scratch_is_state: ClassVar[bool] = True
     why_throw: ClassVar[str] = "rows that WHERE dropped"
 
     stream: str
@@ -56,26 +53,13 @@ class SessionAggregate(Operator):
         if self.gap <= 0:
             raise QueryError("WINDOW_SIZE_INVALID", f"a pause of {self.gap} was asked for, it must be above 0")
 
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.stream,)
-
-    def condition(self) -> tuple[str | None, str]:
-        return self.filter, self.stream
-
-    def schema(self, inputs: Inputs) -> pa.Schema:
-        return self._program(inputs).schema
-
     # -- plan and run ------------------------------------------------------------------------------
 
     def plan(self, start: Offsets, end: Offsets, inputs: Inputs, parallelism: int) -> list[Task]:
         low, high = start[self.stream], end[self.stream]
         if low.row >= high.row and not self._may_close(start, high.time, inputs):
             return []
-        parts = 1
-        if inputs.gathers and self.keys:
-            parts = max(1, min(parallelism, (high.row - low.row) // ROWS_PER_TASK))
-        return [Task({self.stream: low}, {self.stream: high}, {"part": i, "parts": parts}) for i in range(parts)]
+        return self.tasks(start, end, inputs, parallelism)
 
     def _may_close(self, start: Offsets, time: int, inputs: Inputs) -> bool:
         """Whether time alone, without new rows, ends a session; or what is open is lost, which the task has to say."""
@@ -93,12 +77,9 @@ class SessionAggregate(Operator):
         yield from self._run(task.start[self.stream], task.end[self.stream], inputs, share).batches()
 
     def _run(self, start: Offset, end: Offset, inputs: Inputs, share: Share = ALL_GROUPS) -> SessionRun:
-        return SessionRun(self._program(inputs), repr(self), self.gap, inputs, start, end, share)
+        return SessionRun(self.program(inputs), repr(self), self.gap, inputs, start, end, share)
 
-    def gather(self, answers: pa.Table, work: Work | None = None) -> pa.Table:
-        return gather(answers, (), None)
-
-    def _program(self, inputs: Inputs) -> WindowProgram:
+    def program(self, inputs: Inputs) -> WindowProgram:
         reader = inputs.readers[self.stream]
         return _bound(self, reader.schema, reader.time_column)
 
@@ -115,42 +96,14 @@ class SessionAggregate(Operator):
             return {}
         return {self.stream: int(ends.min()) + 1} if len(ends) else {}
 
-    def needs(self, at: Offsets) -> dict[str, Floor]:
-        """No row that was taken in: what is open is kept."""
-        return {self.stream: Floor(row=at[self.stream].row)}
-
     def keeps(self) -> Keeps | None:
         return Keeps("partial aggregates of open sessions", "one entry per group that has not paused yet")
 
     def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
-        keeps = self.keeps()
-        assert keeps is not None
-        return {
-            "operator": self.kind,
-            "inputs": list(self.inputs),
-            "window": {"session": f"ends after a pause of {measure('time', self.gap)}"},
-            "filter": self.filter,
-            "keys": dict(self.keys),
-            "aggregates": {name: f"{function} of {sql or '*'}" for name, function, sql in self.aggregates},
-            "having": self.having,
-            "columns": dict(self.columns),
-            "time": self.time,
-            **explain_session_delay(self.gap, self.inputs, inputs),
-            "keeps": {"what": keeps.what, "bound": keeps.bound},
-        }
+        ends = f"ends after a pause of {measure('time', self.gap)}"
+        return self.explained({"session": ends}, explain_session_delay(self.gap, self.inputs, inputs))
 
 
 @functools.lru_cache(maxsize=256)
 def _bound(operator: SessionAggregate, source: pa.Schema, time_column: str) -> WindowProgram:
-    columns = operator.columns
-    if operator.time == ROW_TIME and ROW_TIME not in dict(columns):
-        columns = (*columns, (ROW_TIME, ROW_TIME))
-    program = bind_program(
-        Grouping(operator.keys, operator.aggregates, columns, where=operator.filter, having=operator.having),
-        source=source,
-        stream=operator.stream,
-        time_column=time_column,
-        identity=repr(operator),
-    )
-    refuse_values(program, operator.aggregates, "sessions")
-    return program
+    return bound(operator, source, time_column, "sessions")

@@ -14,15 +14,13 @@ from anabranch.operators.join import operator as window_join
 from anabranch.operators.join import run, steps
 from anabranch.operators.merge import operator as merge
 from anabranch.operators.windows import aggregate as window_aggregate
-from anabranch.operators.windows import last_rows
-from anabranch.operators.windows import sessions as session_aggregate
+from anabranch.operators.windows import of_groups
 
 _LIMITS: tuple[tuple[Any, str], ...] = (
     (archive_pieces, "BYTES_PER_TASK"),
     (select, "ROWS_PER_TASK"),
     (window_aggregate, "ROWS_PER_TASK"),
-    (last_rows, "ROWS_PER_TASK"),
-    (session_aggregate, "ROWS_PER_TASK"),
+    (of_groups, "ROWS_PER_TASK"),
     (window_join, "ROWS_PER_TASK"),
     (merge, "ROWS_PER_TASK"),
     (history_join, "ROWS_PER_TASK"),
