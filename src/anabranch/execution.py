@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from sqlglot import exp
 
 from anabranch.archive.reader import HistoryReader
 from anabranch.catalog import STREAM, ObjectName
@@ -20,9 +19,7 @@ from anabranch.objects import OBJECTS
 from anabranch.objects.base import Doing
 from anabranch.objects.page import Page
 from anabranch.objects.table import told
-from anabranch.operators.archive.scan import ArchiveScan
-from anabranch.operators.base import Inputs, Operator
-from anabranch.operators.select import SelectRows
+from anabranch.operators.base import Inputs
 from anabranch.operators.table.scan import TableScan
 from anabranch.queries.archived_files import archived_files
 from anabranch.queries.asking import ask, told_before
@@ -30,7 +27,7 @@ from anabranch.result import Result
 from anabranch.schema import as_table
 from anabranch.sql import statements as s
 from anabranch.sql.changing import rows_to_insert
-from anabranch.sql.once import OncePlan, StreamUse
+from anabranch.sql.once import OncePlan
 from anabranch.sql.reading.values import columns_of, counted
 from anabranch.sql.standing.rows import INPUT_VIEW
 from anabranch.sql.standing.standing_plan import StandingPlan
@@ -134,7 +131,7 @@ def _by_spark(db: Database, plan: OncePlan) -> pa.Table:
         return engine.collect(frame, _size(db, plan.standing.operator.inputs))
     assert plan.guarded is not None
     files = archived_files(plan, db.history)
-    views = {use.view: db.source_options(_read(use)) for use in plan.streams}
+    views = {use.view: db.source_options(use.read()) for use in plan.streams}
     reads = _size(db, [changes_name(use.stream) if use.is_table else use.stream for use in plan.streams])
     if files:
         try:
@@ -177,21 +174,7 @@ def archive_frame(db: Database, select: Select) -> Any:
     if plan.question is not None:
         return engine.frame_of(ask(plan.question, db.catalog, db.history, db.run_here_or_in_spark).table)
     assert plan.guarded is not None
-    return engine.sql_once(plan.guarded, {use.view: db.source_options(_read(use)) for use in plan.streams})
-
-
-def _read(use: StreamUse) -> Operator:
-    """The operator that reads what a one-time query needs of a stream."""
-    names = use.schema.names if use.columns is None else list(use.columns) or [use.schema.time]
-    columns = tuple((name, exp.column(name, quoted=True).sql("spark")) for name in names)
-    if use.archive is not None:
-        past = use.archive
-        return ArchiveScan(
-            use.stream, columns, use.schema.time, use.filter, past.since, past.until, past.reducer, past.name
-        )
-    if use.is_table:
-        return TableScan(changes_name(use.stream), columns, use.schema.time, use.filter)
-    return SelectRows(use.stream, columns, use.schema.time, use.filter)
+    return engine.sql_once(plan.guarded, {use.view: db.source_options(use.read()) for use in plan.streams})
 
 
 def subscribe(db: Database, statement: s.Subscribe) -> Result:

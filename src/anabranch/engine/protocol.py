@@ -130,6 +130,17 @@ class Engine(Protocol):
         """A SELECT over views, as a frame: each is the answer of an operator, and what `files` holds besides."""
         ...
 
+    def columns_of(self, sql: str, views: Mapping[str, SourceOptions]) -> pa.Schema:
+        """The columns of a SELECT over views that can be asked again and again; an error if it cannot."""
+        ...
+
+    def evaluate(self, sql: str, views: Mapping[str, SourceOptions]) -> pa.Table:
+        """The answer of such a SELECT, to the last bit the same for the same rows.
+
+        Asked while a micro-batch is delivered.
+        """
+        ...
+
     def collect(self, frame: Any, reads_bytes: int) -> pa.Table:
         """All rows of a frame that is made from so many bytes."""
         ...

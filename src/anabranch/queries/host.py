@@ -16,6 +16,7 @@ from anabranch.engine.options import SourceOptions, options_for
 from anabranch.engine.protocol import Batch, Engine, Job, Running
 from anabranch.errors import AnabranchError, QueryError
 from anabranch.operators.offset import Offset, offsets_to_json
+from anabranch.queries.differences import Differences, differences_of
 from anabranch.queries.member import Member
 from anabranch.queries.progress import Progress
 from anabranch.queries.resuming import go_on
@@ -45,6 +46,7 @@ class Host:
         self._sink: StreamSink | None = None
         self._running: Running | None = None
         self._failure: AnabranchError | None = None
+        self._differences: Differences | None = None
         self._batch_began = time.monotonic()
 
     # -- what is known -----------------------------------------------------------------------------
@@ -95,6 +97,7 @@ class Host:
             try:
                 sink = self._sink = self._sink or self._open_sink(self.member, self._clock)
                 self.member.progress = Progress(self.member.storage)  # another process may have run it meanwhile
+                self._differences = differences_of(self.member, self._engine)
                 self._batch_began = time.monotonic()
                 job = Job(
                     lambda: self._options(sink),
@@ -169,6 +172,8 @@ class Host:
             raise QueryError("QUERY_IS_STOPPED", f'query "{member.name}" was stopped')
         start, end = batch.start(), batch.end()
         rows = member.operator.gather(batch.rows, batch.work)
+        if self._differences is not None and not sink.has(start, end):
+            rows = self._differences.between(start, end, batch.work)
         sink.take(rows, batch.number, start, end, member.operator.reached(end), batch.work)
         begun, self._batch_began = self._batch_began, time.monotonic()
         rows_in = sum(offset.row - start.get(name, Offset()).row for name, offset in end.items())

@@ -21,6 +21,7 @@ from anabranch.errors import AnabranchError, CatalogError, StreamError
 from anabranch.log.stream import ANSWERS, StreamInfo, changes_name
 from anabranch.queries.balance import Balance
 from anabranch.queries.damaged import DamagedQuery
+from anabranch.queries.differences import completed
 from anabranch.queries.host_sink import HostSink
 from anabranch.queries.hosted import HostCounts, HostedQuery
 from anabranch.queries.hosts import HOST, Added, Hosts, Problem, plan_of_host, refused
@@ -195,7 +196,7 @@ class StandingQueries:
         retain_us: int | None = None,
     ) -> Query:
         """Make and start one from a parsed SELECT; `owner` is what it is a part of."""
-        plan = plan_query(select, self._catalog)
+        plan = self._completed(plan_query(select, self._catalog))
         self._look_for_archives(plan)
         host = None if alone or kind != QUERY or owner is not None else self.hosts.chosen(plan)
         if host is not None:
@@ -209,8 +210,8 @@ class StandingQueries:
 
     def create_view(self, name: str, select: Select, retain_us: int) -> Query:
         """Make and start what keeps a view."""
-        plan = plan_view(select, self._catalog)
-        read = reads(plan.operator.inputs, history=False)
+        plan = self._completed(plan_view(select, self._catalog))
+        read = reads(plan.operator.inputs, history=plan.operator.reads_history)
         info = QueryInfo(changes_name(name), select.source, kind=VIEW, reads=read, owner=ObjectName(VIEW, name))
         query = self._make(info, plan)
         self._start_new(query, info, plan, retain_us)
@@ -218,7 +219,7 @@ class StandingQueries:
 
     def planned_view(self, select: Select, name: str | None = None) -> StandingPlan:
         """What would be made of the SELECT of a view."""
-        plan = plan_view(select, self._catalog)
+        plan = self._completed(plan_view(select, self._catalog))
         if name is not None:
             self._catalog.refuse_if_taken(name)
             self._catalog.refuse_if_taken(changes_name(name))
@@ -226,11 +227,14 @@ class StandingQueries:
 
     def _planned_again(self, info: QueryInfo) -> StandingPlan:
         plan = plan_view if info.kind == VIEW else plan_query
-        return plan(single_select(info.sql), self._catalog)
+        return self._completed(plan(single_select(info.sql), self._catalog))
+
+    def _completed(self, plan: StandingPlan) -> StandingPlan:
+        return completed(plan, self._catalog, self._around.settings, self._around.engine)
 
     def planned(self, select: Select, name: str | None = None, host: str | None = None) -> StandingPlan:
         """What would be made of a SELECT; refused where making it would be, but for what Spark alone can tell."""
-        plan = plan_query(select, self._catalog)
+        plan = self._completed(plan_query(select, self._catalog))
         if name is not None:
             self._catalog.refuse_if_taken(name)
         if host is not None:

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import json
 import secrets
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -220,6 +221,35 @@ class SparkEngine:
             return answer
         except (PySparkException, Py4JError, OSError) as problem:
             raise self._explained(problem) from problem
+
+    def columns_of(self, sql: str, views: Mapping[str, SourceOptions]) -> pa.Schema:
+        """See `engine.protocol.Engine`."""
+
+        def asked() -> pa.Schema:
+            frame = self._frame_over(sql, views)
+            _refuse_variants(frame)
+            check_repeatable(frame)
+            return arrow_schema(frame)
+
+        return self.ask(asked)
+
+    def evaluate(self, sql: str, views: Mapping[str, SourceOptions]) -> pa.Table:
+        """See `engine.protocol.Engine`; asked by the thread that takes a micro-batch in, like `finish`."""
+        try:
+            life = self.session.last_life
+            if life is not None and life.lost:
+                raise life.loss()
+            return self.collect(self._frame_over(sql, views), sys.maxsize)
+        except (PySparkException, Py4JError, OSError, EOFError, pa.ArrowException) as problem:
+            raise self._explained(problem) from problem
+
+    def _frame_over(self, sql: str, views: Mapping[str, SourceOptions]) -> DataFrame:
+        """A SELECT over views, computed by one task after the other."""
+        spark = self.session.in_order
+        with self._views:
+            for name, options in views.items():
+                _read_once(spark, options, self.format).createOrReplaceTempView(name)
+            return spark.sql(sql)
 
     def collect(self, frame: DataFrame, reads_bytes: int) -> pa.Table:
         """All rows of a one-time answer that is made from so many bytes."""

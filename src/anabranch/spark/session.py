@@ -111,7 +111,7 @@ class Session:
         self._log_path = log_path
         self._given = Life(given, handed_in=True) if given is not None else None
         self._mine: tuple[Life, SparkSession] | None = None
-        self._for_files: tuple[Life, SparkSession] | None = None
+        self._others: dict[str, tuple[Life, SparkSession]] = {}
         self._closed = False
         if given is None:
             with _lock:
@@ -166,13 +166,24 @@ class Session:
     @property
     def for_files(self) -> SparkSession:
         """A session that compiles its plans: what that takes is soon won where Spark reads many rows by itself."""
+        return self._other("for_files", {"spark.sql.codegen.wholeStage": "true"})
+
+    @property
+    def in_order(self) -> SparkSession:
+        """A session that adds up one row after the other, so that sums come to the same bits each time."""
+        return self._other("in_order", {"spark.sql.shuffle.partitions": "1"})
+
+    def _other(self, name: str, settings: dict[str, str]) -> SparkSession:
+        """Another session of the same Spark, kept under a name."""
         with _lock:
             life = self.life()
-            if self._for_files is None or self._for_files[0] is not life:
+            known = self._others.get(name)
+            if known is None or known[0] is not life:
                 spark = _prepared(life.spark)
-                spark.conf.set("spark.sql.codegen.wholeStage", "true")
-                self._for_files = (life, spark)
-            return self._for_files[1]
+                for setting, value in settings.items():
+                    spark.conf.set(setting, value)
+                known = self._others[name] = (life, spark)
+            return known[1]
 
     @property
     def parallelism(self) -> int:

@@ -1,7 +1,8 @@
 """Text → statements → plans → explain."""
 
 from anabranch.sql.history.archives import ArchiveQuestion, ArchiveUse
-from anabranch.sql.once import OncePlan, StreamUse, plan_once
+from anabranch.sql.once import OncePlan, plan_once
+from anabranch.sql.over_views import StreamUse
 from anabranch.sql.reading.parser import is_complete, parse
 from anabranch.sql.standing.plan import plan_standing
 from anabranch.sql.standing.standing_plan import StandingPlan

@@ -29,7 +29,7 @@ def plan_as_dict(
         "answer": answer,
         "steps": steps,
         "streams": [{"stream": name, "filter_pushed_to_read": filter_sql} for name, filter_sql in _reads(step)],
-        "runs_in_spark_sql": residual_sql is not None,
+        "runs_in_spark_sql": residual_sql is not None or "sql" in step,
     }
 
 

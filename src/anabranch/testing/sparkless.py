@@ -148,6 +148,12 @@ class LocalEngine:
     ) -> pa.Table:
         raise NeedsSpark(sql)
 
+    def columns_of(self, sql: str, views: Mapping[str, SourceOptions]) -> pa.Schema:
+        raise NeedsSpark(sql)
+
+    def evaluate(self, sql: str, views: Mapping[str, SourceOptions]) -> pa.Table:
+        raise NeedsSpark(sql)
+
     def frame_of(self, table: pa.Table) -> pa.Table:
         return table
 

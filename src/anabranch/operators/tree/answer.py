@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,22 @@ from anabranch.tables.declaration import AFTER, BEFORE, CHANGE, DELETE, INSERT, 
 
 if TYPE_CHECKING:
     from anabranch.operators.tree.arrangement import Arrangement
-    from anabranch.operators.tree.operator import Tree
+
+BEGINNING = -62_135_596_800_000_000
+"""The year 1, as the time of an answer before any stream has one."""
+
+
+class Answered(Protocol):
+    """What has an answer: its columns, and those of them that differ in each row, if any do."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def key(self) -> tuple[str, ...]: ...
+
+    @property
+    def is_one_row(self) -> bool: ...
 
 
 def answer_schema(rows: pa.Schema, columns: tuple[str, ...], *, numbered: bool) -> pa.Schema:
@@ -27,7 +42,7 @@ def answer_schema(rows: pa.Schema, columns: tuple[str, ...], *, numbered: bool) 
     return changes_schema(pa.schema([*named, *number]))
 
 
-def told(changes: Changes, numbers: Arrangement | None, tree: Tree, version: int, time: int) -> pa.Table:
+def told(changes: Changes, numbers: Arrangement | None, tree: Answered, version: int, time: int) -> pa.Table:
     """Consolidated changes as rows of the log: what goes, then updates in pairs, then what comes.
 
     `numbers`, where the answer has no key, holds how often each row of the answer comes; the changes are taken in.
@@ -93,7 +108,7 @@ def _numbered(rows: pa.Table, changes: Changes, numbers: Arrangement) -> tuple[p
     return told, pa.chunked_array([said])
 
 
-def _logged(rows: pa.Table, said: pa.ChunkedArray, tree: Tree, version: int, time: int) -> pa.Table:
+def _logged(rows: pa.Table, said: pa.ChunkedArray, tree: Answered, version: int, time: int) -> pa.Table:
     count = rows.num_rows
     columns = {CHANGE: said, **{name: rows.column(name) for name in rows.column_names}}
     columns[VERSION] = pa.repeat(pa.scalar(version, pa.int64()), count)

@@ -26,7 +26,7 @@ from anabranch.operators.base import (
     first_time,
     first_time_of_any,
 )
-from anabranch.operators.tree.answer import answer_schema, told
+from anabranch.operators.tree.answer import BEGINNING, answer_schema, told
 from anabranch.operators.tree.changes import together
 from anabranch.operators.tree.checkpoints import rows_at
 from anabranch.operators.tree.entering import (
@@ -50,8 +50,6 @@ from anabranch.operators.tree.remembered import Remembered, checkpoints_in, firs
 from anabranch.tables.declaration import NUMBER
 
 _ROWS_PER_BATCH = 1 << 17
-_BEGINNING = -62_135_596_800_000_000
-"""The year 1, as the time of an answer before any stream has one."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +123,7 @@ class Tree(Operator):
         thrown = memory.flow.thrown
         for time, some in window_by_window(came, times_of_parts(self.nodes), end, least_stay(self.nodes)):
             changes = memory.flow.take(some, time)
-            answer = told(changes, memory.numbers, self, rows_at(task.end), max(min(time, end), _BEGINNING))
+            answer = told(changes, memory.numbers, self, rows_at(task.end), max(min(time, end), BEGINNING))
             yield from answer.to_batches(max_chunksize=_ROWS_PER_BATCH)
         inputs.work.rows_thrown += memory.flow.thrown - thrown
         memory.at = dict(task.end)

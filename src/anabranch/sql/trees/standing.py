@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 
-from anabranch.errors import CatalogError
+from anabranch.errors import CatalogError, SqlError
 from anabranch.log.stream import changes_name
 from anabranch.operators.tree.answer import answer_schema
 from anabranch.operators.tree.nodes import nodes_to_text
@@ -14,8 +16,9 @@ from anabranch.sql.reading.reduce_by import Registered
 from anabranch.sql.standing.sources import Lookup
 from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select
-from anabranch.sql.trees.context import TableColumns
+from anabranch.sql.trees.context import TableColumns, Tables
 from anabranch.sql.trees.plan import TreePlan, plan_tree
+from anabranch.sql.trees.whole import plan_whole
 from anabranch.tables.declaration import NUMBER, RESERVED
 
 
@@ -27,7 +30,10 @@ def is_of_changes(select: Select) -> bool:
 
 def plan_changes(select: Select, lookup: Lookup, reducers: Registered) -> StandingPlan:
     """What answers how the answer of a SELECT changes."""
-    plan = _planned(select, lookup, reducers)
+    try:
+        plan = _planned(select, lookup, reducers)
+    except SqlError as refused:
+        return plan_whole(select, lookup, reducers, _shown(lookup), refused)
     if plan.growth.comes and not plan.bounds and select.emit is not None:
         raise select.error(
             "EMIT_WITHOUT_WINDOW",
@@ -40,7 +46,10 @@ def plan_changes(select: Select, lookup: Lookup, reducers: Registered) -> Standi
 
 def plan_view(select: Select, lookup: Lookup, reducers: Registered) -> StandingPlan:
     """What keeps the answer of a SELECT up to date."""
-    plan = _planned(select, lookup, reducers)
+    try:
+        plan = _planned(select, lookup, reducers)
+    except SqlError as refused:
+        return plan_whole(select, lookup, reducers, _shown(lookup), refused)
     accepted = select.bounding is not None and select.bounding.after is None
     if plan.growth.stream is not None and not accepted:
         raise select.error(
@@ -53,7 +62,9 @@ def plan_view(select: Select, lookup: Lookup, reducers: Registered) -> StandingP
     return _standing(plan)
 
 
-def _planned(select: Select, lookup: Lookup, reducers: Registered) -> TreePlan:
+def _tables(lookup: Lookup) -> Tables:
+    """The columns of tables and views, by what is known of their changes."""
+
     def rows_of(name: str) -> TableColumns | None:
         try:
             changes = lookup(changes_name(name))
@@ -64,7 +75,22 @@ def _planned(select: Select, lookup: Lookup, reducers: Registered) -> TreePlan:
         shown = [field for field in changes.arrow if field.name not in (*RESERVED, NUMBER)]
         return TableColumns(pa.schema(shown), () if NUMBER in changes.key else changes.key)
 
-    plan = plan_tree(select, lookup, reducers, rows_of)
+    return rows_of
+
+
+def _shown(lookup: Lookup) -> Callable[[str], StreamSchema | None]:
+    """The same as a SELECT that is asked once reads them."""
+    tables = _tables(lookup)
+
+    def shown(name: str) -> StreamSchema | None:
+        columns = tables(name)
+        return None if columns is None else StreamSchema(columns.schema, columns.schema.names[0])
+
+    return shown
+
+
+def _planned(select: Select, lookup: Lookup, reducers: Registered) -> TreePlan:
+    plan = plan_tree(select, lookup, reducers, _tables(lookup))
     for name in plan.columns:
         if name.lower() in (*RESERVED, NUMBER):
             raise select.error(
