@@ -201,8 +201,8 @@ def since(begin: int, until: int, every: int, *keys: str, **more: Any) -> Landma
 
 KEPT = ("by_key", ("k", 0.5))
 SAME = "`A.v` = `B.v`"
-OF_CHANGES = {"tree"}
-"""Answers say what a micro-batch has changed; what they add up to is the same: `tree/test_tree.py`."""
+OF_CHANGES = {"tree", "whole"}
+"""Answers say what a micro-batch has changed; what they add up to is the same: `tree/test_tree.py`, `test_whole.py`."""
 ONE_ANSWER = {"archive_aggregate", "archive_write", "table_scan", "together"}
 """Operators that answer with what tasks did and not with rows in time; others are about them (test_together)."""
 EXAMPLES: dict[str, dict[str, Operator]] = {
