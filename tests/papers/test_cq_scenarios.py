@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -135,4 +136,41 @@ def test_stream_and_store_define_the_answer_and_say_so(db: SparklessDatabase) ->
     assert told["stream.why"] == "what changes of the answer"
     assert told["store.why"] == "the rows of the answer"
     assert told["scratch.why"] == "rows and totals that changes are compared with"
-    assert told["throw.why"] == "rows that WHERE dropped"
+    assert told["throw.why"] == "rows that a step needs no more"
+
+
+def test_each_step_says_what_it_has_done_with_what_came(db: SparklessDatabase) -> None:
+    """Section 4.2: the six actions, of each step."""
+    db.sql(STREAM)
+    db.sql("CREATE TABLE names (k INT PRIMARY KEY, name STRING)")
+    db.sql("""CREATE MATERIALIZED VIEW a AS SELECT n.name, count(*) AS n FROM s JOIN names n ON s.k = n.k
+        WHERE s.v > 10 GROUP BY n.name EXPIRE AFTER INTERVAL 1 MINUTE""")
+    db.upsert("names", [{"k": k, "name": f"name {k}"} for k in range(4)])
+    wanted = [row for row in appended(db, 0, 200) if row["v"] > 10]
+    late = [row for row in wanted if row["ts"] >= "2026-01-01 00:02:19"]
+    old = len(wanted) - len(late)
+    steps = {step["does"].split(" ")[0]: step for step in db.view("a").query.stats()["steps"].values()}
+
+    expired = steps["expire"]
+    assert expired["actions"] == ["ii", "iv", "v"]  # all came at once: the old ones were never remembered
+    assert expired["throw"] == {"rows": old, "why": "they have expired"}
+    assert expired["scratch"]["rows"] == len(late)
+
+    joined = steps["inner"]
+    assert joined["store"]["rows"] == sum(row["k"] < 4 for row in late)
+    assert joined["scratch"]["bound"]
+    assert steps["aggregate"]["actions"] == ["ii", "iv", "v"]  # rows are in the counts of their group
+    assert steps["aggregate"]["store"] == {"rows": 4}
+
+    db.advance("s", datetime(2026, 1, 1, 0, 10))
+    db.catch_up()
+    steps = {step["does"].split(" ")[0]: step for step in db.view("a").query.stats()["steps"].values()}
+    assert steps["expire"]["actions"] == ["ii", "iii", "v", "vi"]  # in silence all that was remembered went
+    assert steps["expire"]["throw"]["rows"] == len(wanted)
+    assert steps["aggregate"]["store"] == {"rows": 0}
+    assert steps["aggregate"]["actions"] == ["ii", "iii", "v"]
+    told = {row["property"]: row["value"] for row in db.sql("DESCRIBE QUERY a.changes").table().to_pylist()}
+    assert any(
+        name.startswith("step ") and f"Throw {len(wanted)} rows (they have expired); (ii) (iii) (v) (vi)" in said
+        for name, said in told.items()
+    )

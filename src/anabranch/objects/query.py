@@ -12,6 +12,8 @@ from anabranch.catalog import ARCHIVE, QUERY, STREAM, ObjectName
 from anabranch.catalog.readers import reads
 from anabranch.objects.base import ObjectKind, flat, properties
 from anabranch.objects.page import Page
+from anabranch.operators.tree.accounts import KIND as STEPS
+from anabranch.operators.tree.accounts import in_a_line
 from anabranch.result import Result
 from anabranch.sql.reading import objects as said
 from anabranch.sql.statements import AlterQuery, CreateQuery, CreateStreamAs, MoveQuery, StartQuery, StopQuery
@@ -107,7 +109,9 @@ class Queries(ObjectKind):
         query = db.get_query(which.name)
         retain_us = db.catalog.stream(which.name).retain_us
         retain = [] if retain_us is None else [("retain", f"{retain_us / 1e6:g} s")]
-        return properties([("sql", query.sql), *retain, *flat(query.stats())])
+        stats = query.stats()
+        steps = [(f"step {number}", in_a_line(step)) for number, step in stats.pop(STEPS, {}).items()]
+        return properties([("sql", query.sql), *retain, *flat(stats), *steps])
 
     def owner(self, db: Database, which: ObjectName) -> ObjectName | None:
         return db.catalog.query(which.name).owner

@@ -9,6 +9,7 @@ from anabranch.operators.history import withheld
 from anabranch.operators.join import completeness
 from anabranch.operators.merge import counts
 from anabranch.operators.together import costs, failed
+from anabranch.operators.tree import accounts
 
 Event = tuple[str, str]
 """Its name, and what it means."""
@@ -30,6 +31,7 @@ class ReportKind(NamedTuple):
 
 
 REPORTS: dict[str, ReportKind] = {
+    accounts.KIND: ReportKind(accounts.together, accounts.after, accounts.told, of_many=False),
     completeness.KIND: ReportKind(completeness.together, completeness.after, completeness.told),
     costs.KIND: ReportKind(costs.together, costs.after, costs.told),
     counts.KIND: ReportKind(counts.together, counts.after, counts.told, of_many=False, events=counts.events),

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from anabranch.operators.tree.accounts import Account
 from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes
-from anabranch.operators.tree.nodes import Node, Part, Rows, Source
+from anabranch.operators.tree.nodes import Node, Part, Source
 from anabranch.operators.tree.steps import step_of
 from anabranch.operators.tree.steps.base import Step
 
@@ -23,8 +24,8 @@ class Flow:
 
     def __init__(self, nodes: Sequence[Node], schemas: Mapping[str, pa.Schema]) -> None:
         self._nodes = tuple(nodes)
-        self.thrown = 0
-        """How many rows of streams and tables WHERE has dropped."""
+        self.accounts: dict[int, Account] = {}
+        """What each step has done, by the number of its node."""
         self._steps: list[Step | None] = []
         known: list[tuple[pa.Schema, bool]] = []
         for number, node in enumerate(nodes):
@@ -51,8 +52,7 @@ class Flow:
             else:
                 assert step is not None
                 answered[number] = step.take([answered[i] for i in node.reads], reached)
-                if isinstance(node, Rows) and isinstance(self._nodes[node.input], Source):
-                    self.thrown += len(answered[node.input]) - len(answered[number])
+                self.accounts[number] = self.accounts.get(number, Account()).after(answered[number], step)
                 for i in set(node.reads):
                     if self._last_read[i] == number:
                         del answered[i]
@@ -74,6 +74,11 @@ class Flow:
             if step is not None
             for name, arrangement in step.kept().items()
         }
+
+    def why_thrown(self, number: int) -> str:
+        """Why a step throws rows, if it does."""
+        step = self._steps[number]
+        return "" if step is None else step.why_thrown
 
     def why(self) -> dict[int, str]:
         """How each node goes on, by its number; sources and parts are just read."""

@@ -7,7 +7,7 @@ micro-batches end, as each says the difference it has made; what they add up to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -26,6 +26,7 @@ from anabranch.operators.base import (
     first_time,
     first_time_of_any,
 )
+from anabranch.operators.tree.accounts import KIND, Account
 from anabranch.operators.tree.answer import BEGINNING, answer_schema, told
 from anabranch.operators.tree.changes import together
 from anabranch.operators.tree.checkpoints import rows_at
@@ -43,7 +44,7 @@ from anabranch.operators.tree.entering import (
     times_of_parts,
     window_by_window,
 )
-from anabranch.operators.tree.explain import explain_tree
+from anabranch.operators.tree.explain import described, explain_tree
 from anabranch.operators.tree.flow import Flow, part_name
 from anabranch.operators.tree.nodes import Expire, Node, Source, nodes_from_text
 from anabranch.operators.tree.remembered import Remembered, checkpoints_in, first_row, is_first
@@ -65,7 +66,7 @@ class Tree(Operator):
     named_in_a_host: ClassVar[str] = "views"
     why_stream: ClassVar[str] = "what changes of the answer"
     why_store: ClassVar[str] = "the rows of the answer"
-    why_throw: ClassVar[str] = "rows that WHERE dropped"
+    why_throw: ClassVar[str] = "rows that a step needs no more"
 
     nodes: str
     columns: tuple[str, ...]
@@ -120,15 +121,31 @@ class Tree(Operator):
         if is_first(task.start):  # tables whose first changes are gone: their rows come all at once
             for name, rows in rows_of_tables(self.nodes, task.start, inputs).items():
                 came[name] = together([rows, came[name]], rows.rows.schema) if name in came else rows
-        thrown = memory.flow.thrown
+        before = dict(memory.flow.accounts)
         for time, some in window_by_window(came, times_of_parts(self.nodes), end, least_stay(self.nodes)):
             changes = memory.flow.take(some, time)
             answer = told(changes, memory.numbers, self, rows_at(task.end), max(min(time, end), BEGINNING))
             yield from answer.to_batches(max_chunksize=_ROWS_PER_BATCH)
-        inputs.work.rows_thrown += memory.flow.thrown - thrown
+        self._tell(memory.flow, before, inputs)
         memory.at = dict(task.end)
         remembered.put_back(memory)
         inputs.work.keeps(memory.rows, memory.nbytes)
+
+    def _tell(self, flow: Flow, before: Mapping[int, Account], inputs: Inputs) -> None:
+        """Say what each step has done since."""
+        bounds, why, report = dict(self.bounds), flow.why(), {}
+        for number, account in flow.accounts.items():
+            counts = account.since(before.get(number, Account()))
+            inputs.work.rows_thrown += counts["dropped"] + counts["forgotten"]
+            report[str(number)] = {
+                "does": described(self.tree[number]),
+                **counts,
+                "keeps": why[number],
+                "bound": bounds.get(number, ""),
+                "throws": flow.why_thrown(number),
+            }
+        if report:
+            inputs.work.report(KIND, report)
 
     def flow(self, inputs: Inputs) -> Flow:
         """The steps of the tree, which remember nothing yet."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,13 +21,16 @@ from anabranch.operators.tree.changes import Changes
 from anabranch.operators.tree.nodes import Aggregate
 from anabranch.operators.tree.replaced import Replaced
 from anabranch.operators.tree.steps.arguments import About
+from anabranch.operators.tree.steps.base import Step
 from anabranch.operators.tree.steps.functions import Making, answer_of
 from anabranch.operators.tree.steps.states import Columns, Counted
 from anabranch.operators.tree.steps.touched import Touched, touched
 
 
-class AggregateStep:
+class AggregateStep(Step):
     """See the module."""
+
+    why_thrown: ClassVar[str] = "they are in the totals of their group"
 
     def __init__(self, node: Aggregate, schemas: Sequence[pa.Schema], only_come: Sequence[bool]) -> None:
         (schema,) = schemas
@@ -52,6 +56,8 @@ class AggregateStep:
         (changes,) = inputs
         if not len(changes.weights) and (self._node.keys or self._groups.entries):
             return Changes.none(self.schema)
+        if self._keeps_no_rows:
+            self.dropped += len(changes)
         columns = [changes.rows.column(name) for name in self._node.keys]
         groups = touched(columns, len(changes.weights))
         latest, of = self._groups.latest(groups.keys, groups.codes)
@@ -74,9 +80,13 @@ class AggregateStep:
         return kept
 
     def why(self) -> str:
-        looked = len(self.kept()) > 1
-        more = "; values are kept where another has to be found when one goes" if looked else "; no rows are kept"
+        values = "values are kept where another has to be found when one goes"
+        more = f"; {'no rows are kept' if self._keeps_no_rows else values}"
         return f"per touched group: counts, sums and the like are kept of each{more}"
+
+    @property
+    def _keeps_no_rows(self) -> bool:
+        return len(self.kept()) == 1
 
     def _split(self, columns: Columns) -> list[Columns]:
         """The columns of each state."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -22,6 +22,11 @@ class Step(Protocol):
     schema: pa.Schema
     only_comes: bool
     """Whether what it answers never goes again."""
+    dropped: int = 0
+    """How many rows it has thrown as they came: they are needed neither now nor later."""
+    forgotten: int = 0
+    """How many rows it has remembered and thrown since."""
+    why_thrown: ClassVar[str] = ""
 
     def take(self, inputs: Sequence[Changes], reached: int) -> Changes:
         """The change of the answer, for those of what it reads; `reached`: the time (µs) of all streams."""

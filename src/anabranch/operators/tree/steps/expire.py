@@ -7,21 +7,25 @@ as its time is not older than any other, and need not be remembered.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
+import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels.values import integers, valid
 from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes, together
 from anabranch.operators.tree.nodes import Expire
+from anabranch.operators.tree.steps.base import Step
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
-class ExpireStep:
+class ExpireStep(Step):
     """See the module. Times are µs, and `reached` never goes back."""
 
     only_comes = False
+    why_thrown: ClassVar[str] = "they have expired"
 
     def __init__(self, node: Expire, schemas: Sequence[pa.Schema], only_come: Sequence[bool]) -> None:
         self.schema = schemas[0]
@@ -35,8 +39,10 @@ class ExpireStep:
         gone = self._waiting.take_out_before(pa.scalar(bound, pa.int64()).cast(self._type)).negated()
         times = changes.rows.column(self._node.column)
         timed = valid(times)
+        self.forgotten -= int(gone.weights.sum())
         in_time = integers(times, bound) >= bound
         if not in_time.all():
+            self.dropped += len(in_time) - int(np.count_nonzero(in_time))
             changes = changes.filter(in_time)
             timed = timed[in_time]
         self._waiting.take_in(changes if timed.all() else changes.filter(timed))

@@ -10,6 +10,7 @@ import pyarrow as pa
 from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes, together
 from anabranch.operators.tree.nodes import Join
+from anabranch.operators.tree.steps.base import Step
 from anabranch.operators.tree.steps.lonely import Lonely, LonelyByKey, LonelyByRow, with_nulls
 from anabranch.operators.tree.steps.meeting import Meeting, Side
 
@@ -18,7 +19,7 @@ _LONELY_LEFT = ("left", "full", "semi", "anti", "not_in")
 _LONELY_RIGHT = ("right", "full")
 
 
-class JoinStep:
+class JoinStep(Step):
     """See the module."""
 
     def __init__(self, node: Join, schemas: Sequence[pa.Schema], only_come: Sequence[bool]) -> None:

@@ -21,9 +21,10 @@ from anabranch.operators.tree.changes import Changes, together
 from anabranch.operators.tree.nodes import Latest
 from anabranch.operators.tree.replaced import Replaced
 from anabranch.operators.tree.runs import hashed
+from anabranch.operators.tree.steps.base import Step
 
 
-class LatestStep:
+class LatestStep(Step):
     """See the module."""
 
     only_comes = False

@@ -21,11 +21,12 @@ from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes, together
 from anabranch.operators.tree.nodes import Ranked
 from anabranch.operators.tree.parts import InOrder, rows_of_parts, without_empty
+from anabranch.operators.tree.steps.base import Step
 from anabranch.operators.tree.steps.calls import compute, type_of
 from anabranch.operators.tree.steps.touched import touched
 
 
-class RankedStep:
+class RankedStep(Step):
     """All rows are kept, by their part. See `calls` for the functions and what `Call.options` say."""
 
     only_comes = False

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
+import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels.values import one_array
@@ -11,10 +13,13 @@ from anabranch.operators.columns import bind, project
 from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes
 from anabranch.operators.tree.nodes import Rows
+from anabranch.operators.tree.steps.base import Step
 
 
-class RowsStep:
+class RowsStep(Step):
     """Answers each change by itself; expressions are functions of a row, so a row that goes meets what it was."""
+
+    why_thrown: ClassVar[str] = "WHERE was not true for them"
 
     def __init__(self, node: Rows, schemas: Sequence[pa.Schema], only_come: Sequence[bool]) -> None:
         (read,), (self.only_comes,) = schemas, only_come
@@ -27,8 +32,9 @@ class RowsStep:
     def take(self, inputs: Sequence[Changes], reached: int) -> Changes:
         (changes,) = inputs
         if self._where is not None and len(changes):
-            kept = one_array(self._where.evaluate(changes.rows)).fill_null(False)
-            changes = changes.filter(kept.to_numpy(zero_copy_only=False))
+            kept = one_array(self._where.evaluate(changes.rows)).fill_null(False).to_numpy(zero_copy_only=False)
+            self.dropped += len(kept) - int(np.count_nonzero(kept))
+            changes = changes.filter(kept)
         if not len(changes):
             return Changes.none(self.schema)
         return changes.with_rows(project(changes.rows, self._columns, self.schema))

@@ -13,13 +13,14 @@ from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes, together
 from anabranch.operators.tree.nodes import SetOperation
 from anabranch.operators.tree.replaced import Replaced
+from anabranch.operators.tree.steps.base import Step
 from anabranch.operators.tree.steps.touched import touched
 from anabranch.operators.tree.steps.union import by_place
 
 Counts = NDArray[np.int64]
 
 
-class SetOperationStep:
+class SetOperationStep(Step):
     """See the module."""
 
     def __init__(self, node: SetOperation, schemas: Sequence[pa.Schema], only_come: Sequence[bool]) -> None:

@@ -17,6 +17,7 @@ Without a limit the answer is all rows but the first: the changes less those of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,7 @@ from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes, together
 from anabranch.operators.tree.nodes import Top
 from anabranch.operators.tree.parts import InOrder, rows_of_parts
+from anabranch.operators.tree.steps.base import Step
 from anabranch.operators.tree.steps.touched import touched
 
 Numbers = NDArray[np.int64]
@@ -38,8 +40,10 @@ SPARE, SPARE_OF_ALL = 64, 1024
 part, fewer are used up sooner, which costs as much as sorting the part; of a part that is all rows there is but one."""
 
 
-class TopStep:
+class TopStep(Step):
     """See the module."""
+
+    why_thrown: ClassVar[str] = "they come behind the first, and none of those can go"
 
     def __init__(self, node: Top, schemas: Sequence[pa.Schema], only_come: Sequence[bool]) -> None:
         (self.schema,), (self._grows,) = schemas, only_come
@@ -84,9 +88,12 @@ class TopStep:
         counts = _sums(of, np.maximum(after, 0), size)
         stays = inside & ((counts <= self._many)[of] | (_standing_before(of, after) < self._few))
         rows = both.rows.take(pa.array(order.first))
-        self._first.take_in(_some(rows, np.where(stays, now, 0) - before))
+        moved = np.where(stays, now, 0) - before
+        self._first.take_in(_some(rows, moved))
         change = _some(rows, self._shown(of, after) - self._shown(of, before))
         if self._grows:
+            self.dropped += int(changes.weights.sum()) - int(moved[moved > 0].sum())
+            self.forgotten -= int(moved[moved < 0].sum())
             return change
         self._rest.take_in(together([aside, _some(rows, np.where(stays, 0, now))], self.schema))
         dry = np.flatnonzero(~short & (counts < self._asked))

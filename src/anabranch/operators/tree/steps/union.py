@@ -9,9 +9,10 @@ import pyarrow as pa
 from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes, together
 from anabranch.operators.tree.nodes import Union
+from anabranch.operators.tree.steps.base import Step
 
 
-class UnionStep:
+class UnionStep(Step):
     """See the module."""
 
     def __init__(self, node: Union, schemas: Sequence[pa.Schema], only_come: Sequence[bool]) -> None:
