@@ -46,6 +46,17 @@ CASES = {
         "use one of BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, STRING, BINARY, DATE, "
         "TIMESTAMP, DECIMAL(p, s)"
     ),
+    "CREATE MATERIALIZED VIEW w AS SELECT count(*) AS n FROM w": (
+        'READS_ITSELF (line 1, column 57) "w" would read itself. Hint: read what it is made from; an answer that '
+        "builds on the one before cannot be said in SQL here"
+    ),
+    "CREATE STREAM w AS SELECT k FROM `w`": (
+        'READS_ITSELF (line 1, column 34) "w" would read itself. Hint: read what it is made from; an answer that '
+        "builds on the one before cannot be said in SQL here"
+    ),
+    "CREATE MATERIALIZED VIEW w AS WITH w AS (SELECT k FROM x) SELECT k FROM w": (
+        'STREAM_NOT_FOUND (line 1, column 56) stream "x" does not exist. Hint: SHOW STREAMS lists them'
+    ),
     "INSERT INTO t (k, v) VALUES (3, NULL)": (
         'NULL_NOT_ALLOWED column "v" of table "t" is NOT NULL, and NULL in row 0. Hint: give it a value'
     ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +162,7 @@ def test_each_step_says_what_it_has_done_with_what_came(db: SparklessDatabase) -
     assert steps["aggregate"]["actions"] == ["ii", "iv", "v"]  # rows are in the counts of their group
     assert steps["aggregate"]["store"] == {"rows": 4}
 
-    db.advance("s", datetime(2026, 1, 1, 0, 10))
+    db.advance("s", datetime(2026, 1, 1, 0, 10, tzinfo=UTC))
     db.catch_up()
     steps = {step["does"].split(" ")[0]: step for step in db.view("a").query.stats()["steps"].values()}
     assert steps["expire"]["actions"] == ["ii", "iii", "v", "vi"]  # in silence all that was remembered went

@@ -57,15 +57,17 @@ def nullif(node: exp.Nullif, build: Build) -> Expr:
 
 
 def _choose(conditions: Sequence[Expr], results: Sequence[Expr], otherwise: Expr) -> Expr:
+    """The result of the first condition that is true; a thousand of them are one step."""
     type = common_type([*results, otherwise], "CASE")
+    count = len(conditions)
 
-    def kernel(test: Datum, yes: Datum, no: Datum) -> Datum:
-        return pc.if_else(pc.fill_null(test, False), yes, no)
+    def kernel(*values: Datum) -> Datum:
+        chosen = values[-1]
+        for test, result in zip(reversed(values[:count]), reversed(values[count:-1]), strict=True):
+            chosen = pc.if_else(pc.fill_null(test, False), result, chosen)
+        return chosen
 
-    chosen = coerce(otherwise, type)
-    for test, result in zip(reversed(conditions), reversed(results), strict=True):
-        chosen = apply(type, kernel, test, coerce(result, type), chosen)
-    return chosen
+    return apply(type, kernel, *conditions, *(coerce(result, type) for result in (*results, otherwise)))
 
 
 def coalesce(node: exp.Coalesce, build: Build) -> Expr:
@@ -91,8 +93,7 @@ def extreme(sign: str) -> Handler:
             replace = pc.or_kleene(pc.is_null(best), pc.fill_null(better(value, best), False))
             return pc.if_else(replace, value, best)
 
-        typed = [coerce(value, type) for value in values]
-        return functools.reduce(lambda a, b: apply(type, kernel, a, b), typed)
+        return apply(type, lambda *all_: functools.reduce(kernel, all_), *(coerce(value, type) for value in values))
 
     return handler
 

@@ -29,6 +29,7 @@ _MANY = 100
 _PLAIN_TEXT = re.compile(r"[^'\\\x00-\x1f]*")
 _VALUE = re.compile(r"'((?:[^'\\]|\\.)*)'|(-?\d+)", re.DOTALL)
 _MOST_DIGITS = 18
+_LONG_CHAIN = 32
 
 
 def many_values(node: exp.Expr | None) -> exp.Var | None:
@@ -53,7 +54,13 @@ def texts_of(values: exp.Var) -> list[str] | None:
 
 
 class Parser(SparkParser):
-    """Spark's parser, which keeps a plus, formats of times, and long lists in one piece."""
+    """Spark's parser, which keeps a plus, formats of times, and long lists in one piece, and long conditions low."""
+
+    def _parse_disjunction(self) -> exp.Expr | None:
+        return _balanced(super()._parse_disjunction())
+
+    def _parse_conjunction(self) -> exp.Expr | None:
+        return _balanced(super()._parse_conjunction())
 
     def _parse_in(self, this: exp.Expr | None, alias: bool = False) -> exp.In:
         values = self._many_values() if self._curr and self._curr.token_type == TokenType.L_PAREN else None
@@ -93,6 +100,24 @@ class Parser(SparkParser):
         **SparkParser.UNARY_PARSERS,
         TokenType.PLUS: lambda self: exp.Anonymous(this="positive", expressions=[self._parse_unary()]),
     }
+
+
+def _balanced(tree: exp.Expr | None) -> exp.Expr | None:
+    """A long chain of ANDs or of ORs as a low tree: who walks it goes as deep as it is high."""
+    if not isinstance(tree, exp.And | exp.Or):
+        return tree
+    kind, terms = type(tree), list[exp.Expr]()
+    rest: exp.Expr = tree
+    while type(rest) is kind:
+        terms.append(rest.expression)
+        rest = rest.this
+    if len(terms) < _LONG_CHAIN:
+        return tree
+    terms = [rest, *reversed(terms)]
+    while len(terms) > 1:
+        pairs = zip(terms[::2], terms[1::2], strict=False)
+        terms = [*(kind(this=left, expression=right) for left, right in pairs), *terms[len(terms) & ~1 :]]
+    return terms[0]
 
 
 def join_suffixes(tokens: list[Token]) -> list[Token]:

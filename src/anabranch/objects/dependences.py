@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from anabranch.catalog import QUERY, ObjectName, QueryInfo
+from anabranch.catalog import QUERY, TABLE, VIEW, ObjectName, QueryInfo
 from anabranch.errors import CatalogError
 from anabranch.objects import OBJECTS
 
@@ -89,11 +89,12 @@ def _refuse_if_read(db: Database, whole: list[ObjectName]) -> None:
     """An error that names who reads something that is to go; of thousands, the first."""
     needing = list(itertools.islice(_needing(db, whole), _NAMED + 1))
     if needing:
-        part, _ = needing[0]
+        part = needing[0][0]
+        what = whole[0] if whole[0].kind in (TABLE, VIEW) else part  # people know a table, not the log of its changes
         readers = list(dict.fromkeys(_outermost(db, reader) for _, reader in needing[:_NAMED]))
         names = [*map(_told, readers), *(["others"] if len(needing) > _NAMED else [])]
         instead = "" if len(names) == 1 else ", or write CASCADE, which drops them all"
-        raise _refused("STREAM_IS_USED", part, f"is read by {_listed(names)}", readers[0], f" first{instead}")
+        raise _refused("STREAM_IS_USED", what, f"is read by {_listed(names)}", readers[0], f" first{instead}")
 
 
 def _needing(db: Database, whole: list[ObjectName]) -> Iterator[tuple[ObjectName, ObjectName]]:

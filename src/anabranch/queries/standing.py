@@ -34,6 +34,7 @@ from anabranch.queries.sink import StreamSink
 from anabranch.queries.timekeeper import Timekeeper
 from anabranch.queries.view_sink import ViewSink
 from anabranch.settings import Settings
+from anabranch.sql.checking.itself import refuse_itself
 from anabranch.sql.single import single_select
 from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select
@@ -196,7 +197,7 @@ class StandingQueries:
         retain_us: int | None = None,
     ) -> Query:
         """Make and start one from a parsed SELECT; `owner` is what it is a part of."""
-        plan = self._completed(plan_query(select, self._catalog))
+        plan = self._planned_for(name, select, plan_query)
         self._look_for_archives(plan)
         host = None if alone or kind != QUERY or owner is not None else self.hosts.chosen(plan)
         if host is not None:
@@ -210,7 +211,7 @@ class StandingQueries:
 
     def create_view(self, name: str, select: Select, retain_us: int) -> Query:
         """Make and start what keeps a view."""
-        plan = self._completed(plan_view(select, self._catalog))
+        plan = self._planned_for(name, select, plan_view)
         read = reads(plan.operator.inputs, history=plan.operator.reads_history)
         info = QueryInfo(changes_name(name), select.source, kind=VIEW, reads=read, owner=ObjectName(VIEW, name))
         query = self._make(info, plan)
@@ -219,7 +220,7 @@ class StandingQueries:
 
     def planned_view(self, select: Select, name: str | None = None) -> StandingPlan:
         """What would be made of the SELECT of a view."""
-        plan = self._completed(plan_view(select, self._catalog))
+        plan = self._planned_for(name, select, plan_view)
         if name is not None:
             self._catalog.refuse_if_taken(name)
             self._catalog.refuse_if_taken(changes_name(name))
@@ -227,14 +228,23 @@ class StandingQueries:
 
     def _planned_again(self, info: QueryInfo) -> StandingPlan:
         plan = plan_view if info.kind == VIEW else plan_query
-        return self._completed(plan(single_select(info.sql), self._catalog))
+        return self._planned_for(None, single_select(info.sql), plan)
 
-    def _completed(self, plan: StandingPlan) -> StandingPlan:
+    def _planned_for(
+        self, name: str | None, select: Select, plan_of: Callable[[Select, Catalog], StandingPlan]
+    ) -> StandingPlan:
+        """The plan of a SELECT, of which what has that name is to be made."""
+        try:
+            plan = plan_of(select, self._catalog)
+        except CatalogError:
+            if name is not None:
+                refuse_itself(select, name)
+            raise
         return completed(plan, self._catalog, self._around.settings, self._around.engine)
 
     def planned(self, select: Select, name: str | None = None, host: str | None = None) -> StandingPlan:
         """What would be made of a SELECT; refused where making it would be, but for what Spark alone can tell."""
-        plan = self._completed(plan_query(select, self._catalog))
+        plan = self._planned_for(name, select, plan_query)
         if name is not None:
             self._catalog.refuse_if_taken(name)
         if host is not None:

@@ -37,9 +37,17 @@ def is_part(select: Select, tree: exp.Expr) -> bool:
 
 def leaves(tree: exp.Expr) -> list[exp.Expr]:
     """The SELECTs of a set operation, in the order in which they are written."""
-    if isinstance(tree, exp.SetOperation):
-        return [*leaves(tree.this), *leaves(tree.expression)]
-    return leaves(tree.this) if isinstance(tree, exp.Subquery) else [tree]
+    found: list[exp.Expr] = []
+    rest = [tree]
+    while rest:
+        side = rest.pop()
+        if isinstance(side, exp.SetOperation):
+            rest += [side.expression, side.this]
+        elif isinstance(side, exp.Subquery):
+            rest.append(side.this)
+        else:
+            found.append(side)
+    return found
 
 
 def _side(select: Select, tree: exp.Expr) -> Side:
