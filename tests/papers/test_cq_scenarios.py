@@ -139,6 +139,31 @@ def test_stream_and_store_define_the_answer_and_say_so(db: SparklessDatabase) ->
     assert told["throw.why"] == "rows that a step needs no more"
 
 
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("SELECT k, count(*) AS n, sum(v) AS v FROM t GROUP BY k", "none are kept"),
+        ("SELECT DISTINCT k + 1 AS k FROM t WHERE v > 3 UNION ALL SELECT v FROM t", "none are kept"),
+        ("SELECT k, min(v) AS v FROM s GROUP BY k ACCEPT UNBOUNDED", "none are kept"),
+        ("SELECT k, min(v) AS v FROM t GROUP BY k", "kept by 1 aggregate"),
+        ("SELECT a.k, b.v FROM t a JOIN t b ON a.k = b.v", "kept by 2 join"),
+    ],
+)
+def test_a_view_that_maintains_itself_keeps_no_base_rows_and_says_so(
+    db: SparklessDatabase, query: str, said: str
+) -> None:
+    """Section 4.3.4: self-maintenance."""
+    db.sql(STREAM)
+    db.sql("CREATE TABLE t (n INT PRIMARY KEY, k INT, v INT)")
+    plan = db.sql(f"EXPLAIN CREATE MATERIALIZED VIEW a AS {query}").table().column("plan").to_pylist()
+    assert f"   rows of what it reads: {said}" in "\n".join(plan)
+    db.sql(f"CREATE MATERIALIZED VIEW a AS {query}")
+    db.upsert("t", [{"n": n, "k": n % 3, "v": n} for n in range(300)])
+    appended(db, 0, 300)
+    kept = held(db.view("a").query)["scratch"]
+    assert (kept <= db.table("a").num_rows + 3) == (said == "none are kept")
+
+
 def test_each_step_says_what_it_has_done_with_what_came(db: SparklessDatabase) -> None:
     """Section 4.2: the six actions, of each step."""
     db.sql(STREAM)

@@ -75,6 +75,10 @@ class Flow:
             for name, arrangement in step.kept().items()
         }
 
+    def keep_rows(self) -> list[int]:
+        """The nodes that remember rows of what they read."""
+        return [number for number, step in enumerate(self._steps) if step is not None and step.keeps_rows]
+
     def why_thrown(self, number: int) -> str:
         """Why a step throws rows, if it does."""
         step = self._steps[number]

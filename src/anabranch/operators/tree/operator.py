@@ -230,8 +230,15 @@ class Tree(Operator):
         said: dict[str, Any] = {"operator": self.kind, "inputs": list(self.inputs), "key": list(self.answer_key)}
         if keeps is not None:
             said["keeps"] = {"what": keeps.what, "bound": keeps.bound}
-        why = {} if inputs is None else self.flow(inputs).why()
-        said["tree"] = explain_tree(self.tree, dict(self.bounds), why).splitlines()
+        flow = None if inputs is None else self.flow(inputs)
+        if flow is not None:
+            keep = flow.keep_rows()
+            said["rows_of_what_it_reads"] = (
+                f"kept by {', '.join(f'{number} {self.tree[number].kind}' for number in keep)}"
+                if keep
+                else "none are kept: the answer is maintained by itself and what comes"
+            )
+        said["tree"] = explain_tree(self.tree, dict(self.bounds), flow.why() if flow else {}).splitlines()
         return said
 
 

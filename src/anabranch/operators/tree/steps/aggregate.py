@@ -51,12 +51,13 @@ class AggregateStep(Step):
             for j, type_ in enumerate(state.types)
         ]
         self._groups = Replaced(pa.schema([*named, *parts]), [key.name for key in named])
+        self.keeps_rows = len(self.kept()) > 1
 
     def take(self, inputs: Sequence[Changes], reached: int) -> Changes:
         (changes,) = inputs
         if not len(changes.weights) and (self._node.keys or self._groups.entries):
             return Changes.none(self.schema)
-        if self._keeps_no_rows:
+        if not self.keeps_rows:
             self.dropped += len(changes)
         columns = [changes.rows.column(name) for name in self._node.keys]
         groups = touched(columns, len(changes.weights))
@@ -81,12 +82,8 @@ class AggregateStep(Step):
 
     def why(self) -> str:
         values = "values are kept where another has to be found when one goes"
-        more = f"; {'no rows are kept' if self._keeps_no_rows else values}"
+        more = f"; {values if self.keeps_rows else 'no rows are kept'}"
         return f"per touched group: counts, sums and the like are kept of each{more}"
-
-    @property
-    def _keeps_no_rows(self) -> bool:
-        return len(self.kept()) == 1
 
     def _split(self, columns: Columns) -> list[Columns]:
         """The columns of each state."""

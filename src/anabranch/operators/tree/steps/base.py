@@ -22,6 +22,8 @@ class Step(Protocol):
     schema: pa.Schema
     only_comes: bool
     """Whether what it answers never goes again."""
+    keeps_rows: bool = True
+    """Whether it remembers rows of what it reads, besides what its answer says itself."""
     dropped: int = 0
     """How many rows it has thrown as they came: they are needed neither now nor later."""
     forgotten: int = 0

@@ -19,6 +19,7 @@ from anabranch.operators.tree.steps.base import Step
 class RowsStep(Step):
     """Answers each change by itself; expressions are functions of a row, so a row that goes meets what it was."""
 
+    keeps_rows = False
     why_thrown: ClassVar[str] = "WHERE was not true for them"
 
     def __init__(self, node: Rows, schemas: Sequence[pa.Schema], only_come: Sequence[bool]) -> None:

@@ -56,6 +56,7 @@ class TopStep(Step):
         self._first = Arrangement(self.schema, node.partition)
         self._rest = Arrangement(self.schema, node.partition)
         self.only_comes = self._grows and self._passes_all
+        self.keeps_rows = not (self._grows or self._passes_all)
 
     @property
     def _passes_all(self) -> bool:

@@ -15,6 +15,8 @@ from anabranch.operators.tree.steps.base import Step
 class UnionStep(Step):
     """See the module."""
 
+    keeps_rows = False
+
     def __init__(self, node: Union, schemas: Sequence[pa.Schema], only_come: Sequence[bool]) -> None:
         self.schema = schemas[0]
         self.only_comes = all(only_come)
