@@ -79,7 +79,8 @@ def test_a_producer_needs_a_batch_number(tmp_path: Path) -> None:
 
 
 def test_settings_out_of_range_and_places_that_cannot_be_are_refused(tmp_path: Path) -> None:
-    for wrong in ({"batch_rows": 0}, {"parallelism": -1}, {"segment_bytes": "many"}, {"poll_ms": float("inf")}):
+    wrongs: list[dict[str, Any]] = [{"batch_rows": 0}, {"parallelism": -1}, {"segment_bytes": "many"}]
+    for wrong in (*wrongs, {"poll_ms": float("inf")}, {"table_directories": ("/srv",)}):
         with pytest.raises(AnabranchError, match="SETTING_TYPE_MISMATCH"):
             ab.open(tmp_path / "river", settings=wrong)
     (tmp_path / "file").write_text("x")

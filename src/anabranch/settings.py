@@ -186,9 +186,13 @@ class Settings(Mapping[str, Any]):
 
 
 def _convert(setting: Setting, value: Any) -> int | float | str:
+    if isinstance(setting.default, str):
+        if isinstance(value, str | os.PathLike):
+            return os.fspath(value)
+        raise SetupError("SETTING_TYPE_MISMATCH", f'setting "{setting.name}" takes text, got {value!r}')
     try:
         converted = type(setting.default)(value)
-        if isinstance(converted, str) or setting.least <= converted < float("inf"):
+        if setting.least <= converted < float("inf"):
             return converted
     except (TypeError, ValueError, OverflowError):
         pass
