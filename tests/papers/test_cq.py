@@ -201,3 +201,50 @@ def test_q2_is_the_customers_share_of_the_backbone(tmp_path: Path, clock: Manual
         fractions = got.column("fraction").to_pylist()
         assert fractions == [common[minute] / all_packets[minute] for minute in complete]
         assert all(0.2 < fraction < 0.6 for fraction in fractions)
+
+
+Q3 = """
+With Load As
+  (Select saddr, daddr, sum(length) as traffic
+   From PTb WINDOW = INTERVAL 1 MINUTE
+   Group By saddr, daddr)
+Select saddr, daddr, traffic
+From Load As L1
+Where (Select count(*)
+       From Load as L2
+       Where L2.traffic < L1.traffic) >
+      (Select 0.95 * count(*) From Load)
+Order By traffic
+"""
+
+
+def busiest(rows: Any, minute: int) -> set[tuple[str, str, int]]:
+    """The pairs of which more than 95 of 100 had less traffic in a minute."""
+    times, lengths = arrays(rows)
+    load: Counter[tuple[str, str]] = Counter()
+    pairs = zip(rows.column("saddr").to_pylist(), rows.column("daddr").to_pylist(), strict=True)
+    for pair, time, length in zip(pairs, times.tolist(), lengths.tolist(), strict=True):
+        if time // MINUTE == minute:
+            load[pair] += length
+    amounts = np.sort(np.fromiter(load.values(), np.int64))
+    return {(*pair, n) for pair, n in load.items() if np.searchsorted(amounts, n) > 0.95 * len(amounts)}
+
+
+@pytest.mark.parametrize("batch_rows", [100_000, 1_999])
+def test_q3_is_the_busiest_pairs_of_the_minute_that_is_over(
+    tmp_path: Path, clock: ManualClock, batch_rows: int
+) -> None:
+    rows = packets(250, seed=4)
+    with SparklessDatabase(tmp_path / "db", clock=clock, settings={"batch_rows": batch_rows}) as db:
+        db.sql(CREATE)
+        db.sql(f"CREATE MATERIALIZED VIEW q3 AS {Q3}")
+        seen = 0
+        for at in range(0, rows.num_rows, 7_000):
+            db.append("PTb", rows.slice(at, 7_000))
+            db.catch_up()
+            known = rows.slice(0, at + 7_000)
+            minute = int(arrays(known)[0][-1]) // MINUTE - 1
+            wanted = busiest(known, minute)
+            assert {tuple(row.values()) for row in db.table("q3").to_pylist()} == wanted
+            seen += len(wanted)
+    assert seen > 100
