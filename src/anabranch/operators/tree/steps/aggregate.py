@@ -52,7 +52,7 @@ class AggregateStep:
         (changes,) = inputs
         if not len(changes.weights) and (self._node.keys or self._groups.entries):
             return Changes.none(self.schema)
-        columns = [changes.rows.column(name) for name in self._node.keys]
+        columns = [changes.gathered.column(name) for name in self._node.keys]
         groups = touched(columns, len(changes.weights))
         latest, of = self._groups.latest(groups.keys, groups.codes)
         known = self._split([one_array(column) for column in latest.columns[len(self._node.keys) :]])

@@ -33,7 +33,7 @@ class ExpireStep:
         (changes,) = inputs
         bound = min(max(reached - self._node.after, _LEAST), _MOST)
         gone = self._waiting.take_out_before(pa.scalar(bound, pa.int64()).cast(self._type)).negated()
-        times = changes.rows.column(self._node.column)
+        times = changes.gathered.column(self._node.column)
         timed = valid(times)
         in_time = integers(times, bound) >= bound
         if not in_time.all():
