@@ -47,8 +47,8 @@ def refined(
 ) -> tuple[Places, Bounds]:
     """The places with each run sorted by a column, and the runs in which it is the same; none of these is empty.
 
-    `taken` gives the values at some places: only those are looked at that are tied. NULL is the same as NULL, NaN is the
-    largest number, and -0.0 is 0.0.
+    `taken` gives the values at some places: only those are looked at that are tied. NULL is the same as NULL, NaN is
+    the largest number, and -0.0 is 0.0.
 
     >>> places, bounds = refined(np.arange(4), np.array([0, 3, 4]), pa.array([5, None, 5, 1]).take)
     >>> places.tolist(), bounds.tolist()

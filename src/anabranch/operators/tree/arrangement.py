@@ -53,7 +53,8 @@ class Arrangement:
     NULL is a key like any other. No two rows that it gives are the same, and none has a weight of 0. With `in_order`
     rows stand in the order of the key, one column with order numbers, and those below a bound can be taken out. With
     `ranked`, the one column besides the key, which has order numbers, `edge_of` finds its first and last values.
-    Where rows only come and are only met, they can stay `apart`: then one may be there several times, and is not compared.
+    Where rows only come and are only met, they can stay `apart`: then one may be there several times, and is not
+    compared with others.
     """
 
     def __init__(

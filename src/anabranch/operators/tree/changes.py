@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from anabranch.kernels.digests import digests
 from anabranch.kernels.groups import encode
-from anabranch.kernels.hashing import hashes_of_rows
 from anabranch.operators.tree.gathered import Gathered
 
 Weights = NDArray[np.int64]
@@ -81,7 +81,7 @@ class Changes:
         if not len(self):
             return self
         columns = self.gathered.columns()
-        codes = hashes_of_rows(columns, len(self))
+        codes = digests(columns, len(self)).first
         order = np.argsort(codes)
         if (codes[order[1:]] != codes[order[:-1]]).all():  # mostly all rows differ, as their hashes tell
             return self.filter(self.weights != 0)

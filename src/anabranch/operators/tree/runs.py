@@ -1,8 +1,8 @@
 """Runs: rows with weights in an order that lets a key be found, and that never change once they are made.
 
-A run has entries that are sorted by the code of their rows, which is a hash of the key or, where keys are wanted in their
-order, the number of the key in it. Those with the same code are in the order of a rank. Each entry has the place of its
-row: rows that are found by hashes stay where they came, as to move them costs more than all else, and only when
+A run has entries that are sorted by the code of their rows, which is a hash of the key or, where keys are wanted in
+their order, the number of the key in it. Those with the same code are in the order of a rank. Each entry has the place
+of its row: rows that are found by hashes stay where they came, as to move them costs more than all else, and only when
 some of them go the others close up. Weights, codes, ranks and places are columns of the run, so that one that is
 mapped from a file needs nothing in memory to be searched.
 """
@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from anabranch.kernels.digests import digests
 from anabranch.kernels.groups import encode
-from anabranch.kernels.hashing import hashes_of_rows
 from anabranch.kernels.same_rows import same_rows
 from anabranch.kernels.sorted_codes import Codes, in_order, merged
 from anabranch.kernels.values import Column, compared_numbers
@@ -114,7 +114,7 @@ class Run:
 
 def hashed(columns: Sequence[Column], length: int) -> Codes:
     """The code of each row where keys need no order."""
-    return hashes_of_rows(columns, length)
+    return digests(columns, length).first
 
 
 def ordered(columns: Sequence[Column], length: int) -> Codes:
@@ -142,7 +142,7 @@ def run_of(
     elif apart or (code_of is hashed and tuple(key) == tuple(rows.column_names)):
         ranks = codes
     else:
-        ranks = hashes_of_rows(rows.columns, count)
+        ranks = hashed(rows.columns, count)
     entries = _Entries(rows, changes.weights, codes, ranks, np.arange(count))
     return entries.run(in_order(codes, ranks), apart=apart, moves=code_of is ordered)
 
@@ -150,9 +150,13 @@ def run_of(
 def merged_run(one: Run, other: Run, _oldest: bool = False, *, apart: bool = False, moves: bool = False) -> Run:
     """Two runs as one, each row once, or `apart` as often as they have it."""
     rows = pa.concat_tables([one.rows, other.rows]).combine_chunks()
-    both = zip((one.weights, one.codes, one.ranks), (other.weights, other.codes, other.ranks), strict=True)
-    weights, codes, ranks = (np.concatenate(each) for each in both)
-    entries = _Entries(rows, weights, codes, ranks, np.concatenate([one.places, other.places + one.rows.num_rows]))
+    entries = _Entries(
+        rows,
+        np.concatenate([one.weights, other.weights]),
+        np.concatenate([one.codes, other.codes]),
+        np.concatenate([one.ranks, other.ranks]),
+        np.concatenate([one.places, other.places + one.rows.num_rows]),
+    )
     order = merged(one.codes, one.ranks, other.codes, other.ranks)
     return entries.run(order, apart=apart, moves=moves)
 
@@ -174,7 +178,8 @@ class _Entries(NamedTuple):
 
     def run(self, order: Places, *, apart: bool, moves: bool) -> Run:
         """Entries in an order, as a run. `moves`: rows are put in the order of their entries, too."""
-        codes, ranks, places, sums = (each[order] for each in (self.codes, self.ranks, self.places, self.weights))
+        codes, ranks = self.codes[order], self.ranks[order]
+        places, sums = self.places[order], self.weights[order]
         if not apart:
             tied = (codes[1:] == codes[:-1]) & (ranks[1:] == ranks[:-1])
             ties = np.flatnonzero(tied)

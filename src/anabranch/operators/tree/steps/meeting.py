@@ -118,4 +118,3 @@ class Meeting:
         holds = self._condition.evaluate(pa.table(columns or {"": pa.nulls(len(at))}))
         true: Mask = one_array(pc.fill_null(holds, False)).to_numpy(zero_copy_only=False)
         return true
-
