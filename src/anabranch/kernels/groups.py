@@ -73,8 +73,7 @@ def encode(columns: Sequence[pa.Array | pa.ChunkedArray], length: int) -> Groups
 
 
 def _encode_one(column: pa.Array | pa.ChunkedArray) -> tuple[Codes, pa.Array]:
-    if pa.types.is_floating(column.type):
-        column = _one_zero_one_nan(column)
+    column = one_zero_one_nan(column)
     encoded = pc.dictionary_encode(column, null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
         if encoded.num_chunks == 0:
@@ -86,7 +85,10 @@ def _encode_one(column: pa.Array | pa.ChunkedArray) -> tuple[Codes, pa.Array]:
     return encoded.indices.to_numpy(), encoded.dictionary
 
 
-def _one_zero_one_nan(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+def one_zero_one_nan(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """The column with the same bits for all that is the same key."""
+    if not pa.types.is_floating(column.type):
+        return column
     nan = pa.scalar(float("nan"), column.type)
     return pc.if_else(pc.is_nan(column), nan, pc.add(column, pa.scalar(0.0, column.type)))
 

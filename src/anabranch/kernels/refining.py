@@ -39,21 +39,22 @@ def grouped(codes: NDArray[np.int64], size: int) -> tuple[Places, Bounds]:
 
 
 def refined(
-    places: Places, bounds: Bounds, column: Column, descending: bool = False, nulls_first: bool = True
+    places: Places,
+    bounds: Bounds,
+    taken: Callable[[Places], Column],
+    descending: bool = False,
+    nulls_first: bool = True,
 ) -> tuple[Places, Bounds]:
     """The places with each run sorted by a column, and the runs in which it is the same; none of these is empty.
 
-    NULL is the same as NULL, NaN is the largest number, and -0.0 is 0.0.
+    `taken` gives the values at some places: only those are looked at that are tied. NULL is the same as NULL, NaN is
+    the largest number, and -0.0 is 0.0.
 
-    >>> places, bounds = refined(np.arange(4), np.array([0, 3, 4]), pa.array([5, None, 5, 1]))
+    >>> places, bounds = refined(np.arange(4), np.array([0, 3, 4]), pa.array([5, None, 5, 1]).take)
     >>> places.tolist(), bounds.tolist()
     ([1, 0, 2, 3], [0, 1, 3, 4])
     """
-    values = one_array(column)
-    if values.null_count:
-        present = valid(values)
-        places, bounds = _refined(places, bounds, lambda rows: (present[rows] == nulls_first).astype(np.int64))
-    return _refined(places, bounds, lambda rows: _numbers(values.take(pa.array(rows)), descending))
+    return _refined(places, bounds, lambda rows: _numbers(one_array(taken(rows)), descending, nulls_first))
 
 
 def order_codes(column: Column) -> NDArray[np.int64]:
@@ -65,8 +66,12 @@ def order_codes(column: Column) -> NDArray[np.int64]:
     return codes
 
 
-def _numbers(values: pa.Array, descending: bool) -> NDArray[np.int64]:
-    return ~order_codes(values) if descending else order_codes(values)
+def _numbers(values: pa.Array, descending: bool, nulls_first: bool) -> NDArray[np.int64]:
+    numbers = ~order_codes(values) if descending else order_codes(values)
+    if not values.null_count:
+        return numbers
+    ranks = np.unique(numbers, return_inverse=True)[1]
+    return np.where(valid(values), ranks, -1 if nulls_first else len(ranks))
 
 
 def _refined(

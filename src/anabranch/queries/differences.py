@@ -19,9 +19,9 @@ from anabranch.engine.protocol import Engine
 from anabranch.operators.base import Inputs, Work
 from anabranch.operators.offset import Offsets, offsets_to_json
 from anabranch.operators.tree.answer import told
-from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes
 from anabranch.operators.tree.checkpoints import rows_at
+from anabranch.operators.tree.numbers import Numbers
 from anabranch.operators.whole import Question, Whole
 from anabranch.queries.member import Member
 from anabranch.schema import StreamSchema, sql_type
@@ -59,8 +59,8 @@ class Differences:
         changes = Changes(pa.concat_tables([now, before]).combine_chunks(), weights).consolidated()
         numbers = None
         if not (operator.key or operator.is_one_row):
-            numbers = Arrangement(operator.rows, operator.columns)
-            numbers.take_in(Changes.of(before))
+            numbers = Numbers(operator.rows, only_comes=False)
+            numbers.take_in(Changes.of(before).consolidated())
         return told(changes, numbers, operator, rows_at(end), operator.time_of_answer(end))
 
     def _asked(self, question: Question) -> pa.Table:

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from anabranch.kernels.hashing import hashes_of_rows
+from anabranch.kernels.digests import Digests, digests
 from anabranch.kernels.values import Column
-from anabranch.operators.tree import runs
+from anabranch.operators.tree import changes, numbers, runs
 
 
 @pytest.fixture(params=["as it is", "four values", "one value"])
@@ -16,9 +15,10 @@ def hashing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Hashes as they are, and such that nearly all of them are the same."""
     values = {"four values": 4, "one value": 1}.get(request.param)
 
-    def few(columns: Sequence[Column], length: int) -> NDArray[np.uint64]:
-        hashes = hashes_of_rows(columns, length)
-        return hashes if values is None else hashes % np.uint64(values) * np.uint64(1 << 62)
+    def few(columns: Sequence[Column], length: int) -> Digests:
+        told = digests(columns, length)
+        return told if values is None else Digests(*(each % np.uint64(values) * np.uint64(1 << 62) for each in told))
 
-    monkeypatch.setattr(runs, "hashes_of_rows", few)
+    for module in (changes, numbers, runs):
+        monkeypatch.setattr(module, "digests", few)
     return str(request.param)

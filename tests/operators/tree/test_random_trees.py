@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from anabranch.kernels.hashing import Hashes, hashes_of_rows
+from anabranch.kernels.digests import Digests, digests
 from anabranch.kernels.values import Column
 from anabranch.operators.tree import runs
 from anabranch.operators.tree.flow import Flow
@@ -94,11 +94,10 @@ def hashes_that_collide(chance: random.Random) -> Iterator[None]:
     """In some trees there are but a few."""
     few = chance.choice((0, 0, 0, 0, 1, 4))
 
-    def hashes(columns: Sequence[Column], length: int) -> Hashes:
-        found: Hashes = hashes_of_rows(columns, length) % np.uint64(few) * np.uint64(1 << 62)
-        return found
+    def fewer(columns: Sequence[Column], length: int) -> Digests:
+        return Digests(*(each % np.uint64(few) * np.uint64(1 << 62) for each in digests(columns, length)))
 
-    with mock.patch.object(runs, "hashes_of_rows", hashes) if few else contextlib.nullcontext():
+    with mock.patch.object(runs, "digests", fewer) if few else contextlib.nullcontext():
         yield
 
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from anabranch.kernels.groups import encode
+from anabranch.kernels.refining import Places, refined
 from anabranch.operators.tree.changes import Changes
+from anabranch.operators.tree.gathered import Gathered
 from anabranch.schema import ARRIVAL_COLUMN, TIME_TYPE
 from anabranch.tables.declaration import AFTER, BEFORE, CHANGE, DELETE, INSERT, NUMBER, VERSION, changes_schema
 
 if TYPE_CHECKING:
-    from anabranch.operators.tree.arrangement import Arrangement
+    from anabranch.operators.tree.numbers import Numbers
 
 BEGINNING = -62_135_596_800_000_000
 """The year 1, as the time of an answer before any stream has one."""
@@ -42,18 +43,16 @@ def answer_schema(rows: pa.Schema, columns: tuple[str, ...], *, numbered: bool) 
     return changes_schema(pa.schema([*named, *number]))
 
 
-def told(changes: Changes, numbers: Arrangement | None, tree: Answered, version: int, time: int) -> pa.Table:
+def told(changes: Changes, numbers: Numbers | None, tree: Answered, version: int, time: int) -> pa.Table:
     """Consolidated changes as rows of the log: what goes, then updates in pairs, then what comes.
 
     `numbers`, where the answer has no key, holds how often each row of the answer comes; the changes are taken in.
     """
-    changes = changes.take(_order(changes.rows, [list(tree.columns).index(name) for name in tree.key]))
-    rows = changes.rows.rename_columns(list(tree.columns))
+    changes = changes.take(_order(changes.gathered, [tree.columns.index(name) for name in tree.key]))
+    rows = changes.gathered
     if numbers is not None:
-        return _logged(*_numbered(rows, changes, numbers), tree, version, time)
-    if tree.is_one_row:
-        rows = rows.append_column(NUMBER, pa.array(np.zeros(len(changes), np.int64)))
-    key = encode([rows.column(name) for name in tree.key], len(changes))
+        return _logged(*_numbered(changes, numbers), tree, version, time)
+    key = encode([rows.column(tree.columns.index(name)) for name in tree.key], len(changes))
     _refuse_twice(changes, key.codes, key.size)
     came = np.full(key.size, -1, np.int64)
     gone = np.full(key.size, -1, np.int64)
@@ -71,17 +70,16 @@ def told(changes: Changes, numbers: Arrangement | None, tree: Answered, version:
             pa.repeat(INSERT, len(only_came)),
         ]
     )
-    return _logged(rows.take(pa.array(order)), said, tree, version, time)
+    number = np.zeros(len(order), np.int64) if tree.is_one_row else None
+    return _logged(rows.take(order), number, said, tree, version, time)
 
 
-def _order(rows: pa.Table, key: Sequence[int]) -> NDArray[np.int64]:
+def _order(rows: Gathered, key: Sequence[int]) -> Places:
     """The rows in the order of the answer's key, or of all columns: how they lay in memory shows nowhere."""
-    columns = [rows.column(place) for place in key or range(rows.num_columns)]
-    named = pa.table(columns, names=[str(place) for place in range(len(columns))])
-    order: NDArray[np.int64] = pc.sort_indices(
-        named, sort_keys=[(name, "ascending", "at_start") for name in named.column_names]
-    ).to_numpy()
-    return order
+    places, bounds = np.arange(len(rows)), np.array([0, len(rows)])
+    for column in key or range(len(rows.schema)):
+        places, bounds = refined(places, bounds, partial(rows.taken, column))
+    return places
 
 
 def _refuse_twice(changes: Changes, codes: np.ndarray, size: int) -> None:
@@ -91,12 +89,9 @@ def _refuse_twice(changes: Changes, codes: np.ndarray, size: int) -> None:
             raise AssertionError("two rows of the answer have one key")
 
 
-def _numbered(rows: pa.Table, changes: Changes, numbers: Arrangement) -> tuple[pa.Table, pa.ChunkedArray]:
+def _numbered(changes: Changes, numbers: Numbers) -> tuple[Gathered, Places, pa.ChunkedArray]:
     """Each row as often as it comes or goes, with the numbers that it is given or gives back."""
-    found = numbers.rows_of(changes.rows)
-    before = np.zeros(len(changes), np.int64)
-    before[found.of] = found.changes.weights
-    numbers.take_in(changes)
+    before = numbers.take_in(changes)
     after = before + changes.weights
     low, count = np.minimum(before, after), np.abs(changes.weights)
     places = np.repeat(np.arange(len(changes)), count)
@@ -104,13 +99,16 @@ def _numbered(rows: pa.Table, changes: Changes, numbers: Arrangement) -> tuple[p
     number = low[places] + within
     order = np.argsort(changes.weights[places] > 0, kind="stable")
     said = pa.array([DELETE, INSERT]).take(pa.array((changes.weights[places[order]] > 0).astype(np.int64)))
-    told = rows.take(pa.array(places[order])).append_column(NUMBER, pa.array(number[order]))
-    return told, pa.chunked_array([said])
+    return changes.gathered.take(places[order]), number[order], pa.chunked_array([said])
 
 
-def _logged(rows: pa.Table, said: pa.ChunkedArray, tree: Answered, version: int, time: int) -> pa.Table:
-    count = rows.num_rows
-    columns = {CHANGE: said, **{name: rows.column(name) for name in rows.column_names}}
+def _logged(
+    rows: Gathered, number: Places | None, said: pa.ChunkedArray, tree: Answered, version: int, time: int
+) -> pa.Table:
+    count = len(rows)
+    columns = {CHANGE: said, **dict(zip(tree.columns, rows.columns(), strict=True))}
+    if number is not None:
+        columns[NUMBER] = pa.array(number)
     columns[VERSION] = pa.repeat(pa.scalar(version, pa.int64()), count)
     columns[ARRIVAL_COLUMN] = pa.repeat(pa.scalar(time, pa.int64()), count).cast(TIME_TYPE)
     return pa.table(columns)

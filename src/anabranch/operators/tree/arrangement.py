@@ -8,6 +8,7 @@ or came again: its weight is the sum of these.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -52,15 +53,25 @@ class Arrangement:
     NULL is a key like any other. No two rows that it gives are the same, and none has a weight of 0. With `in_order`
     rows stand in the order of the key, one column with order numbers, and those below a bound can be taken out. With
     `ranked`, the one column besides the key, which has order numbers, `edge_of` finds its first and last values.
+    Where rows only come and are only met, they can stay `apart`: then one may be there several times, and is not
+    compared with others.
     """
 
     def __init__(
-        self, schema: pa.Schema, key: Sequence[str], *, in_order: bool = False, ranked: str | None = None
+        self,
+        schema: pa.Schema,
+        key: Sequence[str],
+        *,
+        in_order: bool = False,
+        ranked: str | None = None,
+        apart: bool = False,
     ) -> None:
         self.schema = schema
         self.key = tuple(key)
         self._code_of: CodeOf = ordered if in_order else hashed
         self._ranked = ranked
+        self._apart = apart
+        self._merged = partial(merged_run, apart=apart, moves=in_order)
         self._runs: list[Run] = []
 
     # -- what it holds -----------------------------------------------------------------------------
@@ -102,7 +113,8 @@ class Arrangement:
     def take_in(self, changes: Changes) -> None:
         """The rows after some changes."""
         if len(changes):
-            self._runs = joined([*self._runs, run_of(changes, self.key, self._code_of, self._ranked)], merged_run)
+            came = run_of(changes, self.key, self._code_of, self._ranked, apart=self._apart)
+            self._runs = joined([*self._runs, came], self._merged)
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -116,7 +128,7 @@ class Arrangement:
     def _as_one(self) -> Run | None:
         whole: Run | None = None
         for run in reversed(self._runs):  # the small ones first
-            whole = run if whole is None else merged_run(run, whole)
+            whole = run if whole is None else self._merged(run, whole)
         return whole
 
     def rows_of(self, keys: pa.Table) -> Found:
@@ -130,7 +142,7 @@ class Arrangement:
         for run in self._runs:
             pairs = self._same_keys(run, spread(*ranges(run.codes, codes)), keys)
             if len(pairs.asked):
-                parts.append(Changes(run.rows, run.weights).take(pairs.found))
+                parts.append(run.taken(pairs.found))
                 of.append(pairs.asked)
                 ranks.append(run.ranks[pairs.found])
         if not parts:
@@ -152,17 +164,17 @@ class Arrangement:
             for some in _in_parts(*ranges(run.codes, codes)):
                 pairs = self._same_keys(run, some, keys)
                 if len(pairs.asked):
-                    yield pairs.asked, Changes(run.rows, run.weights).take(pairs.found)
+                    yield pairs.asked, run.taken(pairs.found)
 
     def beside(self, count: int) -> Iterator[tuple[Places, Changes]]:
         """All rows, as they stand in runs, beside each of so many places."""
         for run in self._runs:
             for pairs in _in_parts(np.zeros(count, np.int64), np.full(count, len(run))):
-                yield pairs.asked, Changes(run.rows, run.weights).take(pairs.found)
+                yield pairs.asked, run.taken(pairs.found)
 
     def _same_keys(self, run: Run, pairs: Pairs, keys: Sequence[pa.Array]) -> Pairs:
         """Those of some pairs whose keys are the same, and not only their codes."""
-        same = same_rows([run.rows.column(name) for name in self.key], pairs.found, keys, pairs.asked)
+        same = same_rows([run.rows.column(name) for name in self.key], run.places[pairs.found], keys, pairs.asked)
         return pairs if same.all() else Pairs(pairs.asked[same], pairs.found[same])
 
     def edge_of(self, keys: Sequence[pa.Array], count: int, *, last: bool) -> Found:
@@ -187,7 +199,7 @@ class Arrangement:
             left = left[~done[left] & (most[left] > depth)]
             depth *= _DEEPER
         if read > max(self.entries // 8, 1 << 12) and len(self._runs) > 1:
-            self._runs = joined([run for run in (self._as_one(),) if run is not None], merged_run)
+            self._runs = joined([run for run in (self._as_one(),) if run is not None], self._merged)
         return Found(together(parts, self.schema), np.concatenate([*of, np.zeros(0, np.int64)]))
 
     def _edge(
@@ -226,12 +238,10 @@ class Arrangement:
         run_of_each, place = np.concatenate(runs)[chosen], np.concatenate(places)[chosen]
         numbers = np.unique(run_of_each)
         found = [np.flatnonzero(run_of_each == number) for number in numbers]
-        rows = [
-            self._runs[number].rows.take(pa.array(place[mine])) for number, mine in zip(numbers, found, strict=True)
-        ]
+        rows = [self._runs[number].taken(place[mine]) for number, mine in zip(numbers, found, strict=True)]
         mine = np.concatenate([*found, np.zeros(0, np.int64)])
-        table = pa.concat_tables(rows).combine_chunks() if rows else self.schema.empty_table()
-        return Found(Changes(table, sums[there][mine]), of[first[there]][mine]), read
+        edge = together(rows, self.schema).gathered
+        return Found(Changes(edge, sums[there][mine]), of[first[there]][mine]), read
 
     # -- in order ----------------------------------------------------------------------------------
 
@@ -244,7 +254,8 @@ class Arrangement:
             parts.append(run.changes(0, count))
             kept.append(run.without(count) if count else run)
         self._runs = [run for run in kept if len(run)]
-        return together(parts, self.schema).consolidated()
+        taken = together(parts, self.schema)
+        return taken if self._apart else taken.consolidated()
 
     def first(self) -> pa.Scalar | None:
         """The lowest key of which rows are there, if any; only `in_order`."""

@@ -6,23 +6,24 @@ The same row may stand in several places; what counts is the sum of its weights.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from anabranch.kernels.digests import digests
 from anabranch.kernels.groups import encode
+from anabranch.operators.tree.gathered import Gathered
 
 Weights = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
 class Changes:
-    """See the module."""
+    """See the module. Rows are given as a table, or as places in tables, which become one when it is looked at."""
 
-    rows: pa.Table
-    weights: Weights
+    def __init__(self, rows: pa.Table | Gathered, weights: Weights) -> None:
+        self.weights = weights
+        self._rows = rows
 
     @staticmethod
     def none(schema: pa.Schema) -> Changes:
@@ -34,24 +35,40 @@ class Changes:
         return Changes(rows.combine_chunks(), np.full(rows.num_rows, weight, np.int64))
 
     def __len__(self) -> int:
-        return int(self.rows.num_rows)
+        return len(self.weights)
+
+    @property
+    def rows(self) -> pa.Table:
+        """The rows as they stand in memory."""
+        if isinstance(self._rows, Gathered):
+            self._rows = self._rows.table()
+        return self._rows
+
+    @property
+    def gathered(self) -> Gathered:
+        """The rows by their places, so that what is not looked at is not copied."""
+        return self._rows if isinstance(self._rows, Gathered) else Gathered.of(self._rows)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._rows.schema
 
     @property
     def nbytes(self) -> int:
         return int(self.rows.nbytes + self.weights.nbytes)
 
-    def with_rows(self, rows: pa.Table) -> Changes:
+    def with_rows(self, rows: pa.Table | Gathered) -> Changes:
         """Other rows in the place of these, with the same weights."""
         return Changes(rows, self.weights)
 
     def take(self, places: NDArray[np.int64]) -> Changes:
-        return Changes(self.rows.take(pa.array(places)), self.weights[places])
+        return Changes(self.gathered.take(places), self.weights[places])
 
     def filter(self, kept: NDArray[np.bool_]) -> Changes:
-        return Changes(self.rows.filter(pa.array(kept)), self.weights[kept])
+        return self if kept.all() else self.take(np.flatnonzero(kept))
 
     def negated(self) -> Changes:
-        return Changes(self.rows, -self.weights)
+        return Changes(self._rows, -self.weights)
 
     def consolidated(self) -> Changes:
         """Each row once, with the sum of its weights, in the order of first appearance; none with a sum of 0.
@@ -63,13 +80,18 @@ class Changes:
         """
         if not len(self):
             return self
-        groups = encode(self.rows.columns, len(self))
+        columns = self.gathered.columns()
+        codes = digests(columns, len(self)).first
+        order = np.argsort(codes)
+        if (codes[order[1:]] != codes[order[:-1]]).all():  # mostly all rows differ, as their hashes tell
+            return self.filter(self.weights != 0)
+        groups = encode(columns, len(self))
         sums = np.zeros(groups.size, np.int64)
         np.add.at(sums, groups.codes, self.weights)
         first = np.full(groups.size, len(self), np.int64)
         np.minimum.at(first, groups.codes, np.arange(len(self)))
         places = np.sort(first[sums != 0])
-        return Changes(self.rows.take(pa.array(places)), sums[groups.codes[places]])
+        return Changes(self.gathered.take(places), sums[groups.codes[places]])
 
 
 def together(parts: Sequence[Changes], schema: pa.Schema) -> Changes:
@@ -79,5 +101,5 @@ def together(parts: Sequence[Changes], schema: pa.Schema) -> Changes:
         return Changes.none(schema)
     if len(some) == 1:
         return some[0]
-    rows = pa.concat_tables([part.rows for part in some]).combine_chunks()
+    rows = Gathered.together([part.gathered for part in some])
     return Changes(rows, np.concatenate([part.weights for part in some]))

@@ -62,9 +62,9 @@ class Flow:
         schema = self._schemas[number]
         if given is None:
             return Changes.none(schema)
-        return given.with_rows(
-            pa.Table.from_arrays([given.rows.column(column) for _, column in node.columns], schema=schema)
-        )
+        read = given.gathered
+        places = [read.schema.get_field_index(column) for _, column in node.columns]
+        return given.with_rows(read.with_columns(schema, places))
 
     def kept(self) -> dict[str, Arrangement]:
         """All that its steps remember, by the number of their node and the name they give it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from anabranch.kernels.refining import Bounds, Places, bounds_of, grouped, refined
 from anabranch.operators.tree.arrangement import Arrangement, Found
 from anabranch.operators.tree.changes import together
+from anabranch.operators.tree.gathered import Gathered
 from anabranch.operators.tree.nodes import Order
 
 
@@ -35,17 +37,17 @@ class InOrder:
     """Rows that are the same in all columns."""
 
     @staticmethod
-    def of(rows: pa.Table, part: NDArray[np.int64], size: int, partition: Sequence[str], order: Order) -> InOrder:
+    def of(rows: Gathered, part: NDArray[np.int64], size: int, partition: Sequence[str], order: Order) -> InOrder:
         """Rows of `size` parts; ties are broken by the columns from the first to the last, NULL first."""
         places, parts = grouped(part, size)
         bounds = parts
         for name, descending, nulls_first in order:
-            places, bounds = refined(places, bounds, rows.column(name), descending, nulls_first)
+            places, bounds = refined(places, bounds, partial(rows.taken, name), descending, nulls_first)
         peers = bounds
         known = {*partition, *(name for name, _, _ in order)}
-        for name in rows.column_names:
+        for name in rows.schema.names:
             if name not in known:
-                places, bounds = refined(places, bounds, rows.column(name))
+                places, bounds = refined(places, bounds, partial(rows.taken, name))
         return InOrder(places, parts, without_empty(peers), without_empty(bounds))
 
     def sums(self, weights: NDArray[np.int64]) -> NDArray[np.int64]:

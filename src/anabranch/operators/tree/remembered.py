@@ -15,6 +15,7 @@ from anabranch.operators.tree.changes import Changes
 from anabranch.operators.tree.checkpoints import Checkpoints, rows_at
 from anabranch.operators.tree.entering import entering, parts_of, rows_of_tables
 from anabranch.operators.tree.flow import Flow
+from anabranch.operators.tree.numbers import Numbers
 
 if TYPE_CHECKING:
     from anabranch.operators.tree.operator import Tree
@@ -51,11 +52,11 @@ class Memory:
     """What a tree remembers at some offsets; `numbers` are the rows of an answer without a key."""
 
     flow: Flow
-    numbers: Arrangement | None
+    numbers: Numbers | None
     at: dict[str, Offset]
 
     def kept(self) -> dict[str, Arrangement]:
-        return {**self.flow.kept(), **({} if self.numbers is None else {"answer": self.numbers})}
+        return {**self.flow.kept(), **({} if self.numbers is None else {"answer": self.numbers.kept})}
 
     @property
     def rows(self) -> int:
@@ -100,7 +101,7 @@ class Remembered:
 
     def _empty(self, at: Offsets) -> Memory:
         flow = self._tree.flow(self._inputs)
-        numbers = Arrangement(flow.schema, flow.schema.names) if self._tree.is_numbered else None
+        numbers = Numbers(flow.schema, only_comes=flow.only_comes) if self._tree.is_numbered else None
         return Memory(flow, numbers, dict(at))
 
     def _from_disk(self, at: Offsets) -> Memory:

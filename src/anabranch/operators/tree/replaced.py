@@ -31,7 +31,7 @@ class Latest(NamedTuple):
 
 
 class Replaced(Arrangement):
-    """See the module; the codes that are asked for are those of `runs.hashed`."""
+    """See the module; the codes that are asked for are those of `runs.hashed`. Rows stand as their entries do."""
 
     def latest(self, keys: Sequence[pa.Array], codes: Codes) -> Latest:
         """The rows that are there, of keys that may be the same."""
@@ -122,4 +122,7 @@ class Replaced(Arrangement):
 
 def _alive(run: Run) -> Run:
     stays = run.weights != 0
-    return run if stays.all() else Run(run.table.filter(pa.array(stays)))
+    if stays.all():
+        return run
+    rows = run.rows.filter(pa.array(stays))
+    return Run.of(rows, run.weights[stays], run.codes[stays], run.ranks[stays])

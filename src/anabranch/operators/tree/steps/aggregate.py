@@ -59,7 +59,7 @@ class AggregateStep(Step):
             return Changes.none(self.schema)
         if not self.keeps_rows:
             self.dropped += len(changes)
-        columns = [changes.rows.column(name) for name in self._node.keys]
+        columns = [changes.gathered.column(name) for name in self._node.keys]
         groups = touched(columns, len(changes.weights))
         latest, of = self._groups.latest(groups.keys, groups.codes)
         known = self._split([one_array(column) for column in latest.columns[len(self._node.keys) :]])

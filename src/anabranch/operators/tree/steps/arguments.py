@@ -107,11 +107,11 @@ class Argument:
     def _counting(self, changes: Changes, groups: Touched) -> Came:
         counts = np.ones(len(changes.weights), np.bool_)
         for name in self.about.needed:
-            counts &= valid(changes.rows.column(name))
+            counts &= valid(changes.gathered.column(name))
         for name in self.about.filters:
-            counts &= pc.fill_null(one_array(changes.rows.column(name)), False).to_numpy(zero_copy_only=False)
+            counts &= pc.fill_null(one_array(changes.gathered.column(name)), False).to_numpy(zero_copy_only=False)
         of, weights = groups.of_row, changes.weights
-        columns = [one_array(changes.rows.column(name)) for name in self.about.columns]
+        columns = [one_array(changes.gathered.column(name)) for name in self.about.columns]
         if not counts.all():
             of, weights = of[counts], weights[counts]
             columns = [column.filter(pa.array(counts)) for column in columns]

@@ -37,7 +37,7 @@ class ExpireStep(Step):
         (changes,) = inputs
         bound = min(max(reached - self._node.after, _LEAST), _MOST)
         gone = self._waiting.take_out_before(pa.scalar(bound, pa.int64()).cast(self._type)).negated()
-        times = changes.rows.column(self._node.column)
+        times = changes.gathered.column(self._node.column)
         timed = valid(times)
         self.forgotten -= int(gone.weights.sum())
         in_time = integers(times, bound) >= bound

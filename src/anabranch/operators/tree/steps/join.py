@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
 import pyarrow as pa
 
 from anabranch.operators.tree.arrangement import Arrangement
@@ -32,8 +31,9 @@ class JoinStep(Step):
         not_in = node.join == "not_in"
         by_key = not self._meeting.has_condition and not (not_in and len(node.keys) != 1)
         loose = not_in and not by_key
-        self._left = Side(left, [ours for ours, _ in node.keys], loose=loose)
-        self._right = Side(right, [theirs for _, theirs in node.keys], loose=loose)
+        apart = [node.join == "inner" and comes for comes in only_come]
+        self._left = Side(left, [ours for ours, _ in node.keys], loose=loose, apart=apart[0])
+        self._right = Side(right, [theirs for _, theirs in node.keys], loose=loose, apart=apart[1])
         self._null_is_a_key = not_in
         self._by_key = by_key
         self._keeps_right = self._has_pairs or not by_key
@@ -96,17 +96,17 @@ class JoinStep(Step):
 
     def _with_keys(self, changes: Changes, side: Side) -> Changes:
         """What may meet anything: NULL equals nothing."""
-        whole = side.whole_keys(changes.rows)
+        whole = side.whole_keys(changes.gathered)
         return changes if whole.all() or self._null_is_a_key else changes.filter(whole)
 
     def _without_keys(self, changes: Changes, side: Side) -> Changes:
-        whole = side.whole_keys(changes.rows)
+        whole = side.whole_keys(changes.gathered)
         return Changes.none(side.schema) if whole.all() else changes.filter(~whole)
 
     def _pairs(self, mine: Changes, *, left: bool) -> Iterator[Changes]:
         sides = (self._left, self._right) if left else (self._right, self._left)
-        for places, others in self._meeting.met(mine.rows, *sides, left=left):
-            rows = mine.rows.take(pa.array(places))
-            columns = [*rows.columns, *others.rows.columns] if left else [*others.rows.columns, *rows.columns]
-            weights = mine.weights[places] * others.weights
-            yield Changes(pa.Table.from_arrays(columns, schema=self.schema), np.asarray(weights))
+        rows = mine.gathered
+        for places, others in self._meeting.met(rows, *sides, left=left):
+            met = (rows.take(places), others.gathered)
+            pairs = met[0].beside(met[1], self.schema) if left else met[1].beside(met[0], self.schema)
+            yield Changes(pairs, mine.weights[places] * others.weights)

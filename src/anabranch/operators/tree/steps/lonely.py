@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from anabranch.kernels.values import integers, one_array
 from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes, together
+from anabranch.operators.tree.gathered import Gathered
 from anabranch.operators.tree.replaced import Replaced
 from anabranch.operators.tree.steps.meeting import Meeting, Side
 from anabranch.operators.tree.steps.touched import Touched, touched
@@ -51,7 +52,7 @@ class LonelyByKey:
     def after(self, mine: Changes, others: Changes) -> Changes:
         if not len(mine) and not len(others):
             return mine
-        ours, theirs = self._mine.keys(mine.rows), self._other.keys(others.rows)
+        ours, theirs = self._mine.keys(mine.gathered), self._other.keys(others.gathered)
         nothing = [pa.nulls(int(self._not_in), key.type) for key in ours]
         all_keys = [pa.concat_arrays(each) for each in zip(ours, theirs, nothing, strict=True)]
         length = len(mine) + len(others) + int(self._not_in)
@@ -66,16 +67,16 @@ class LonelyByKey:
             self._counts.put(kept.take(at), keys.codes[changed], (after != 0)[changed])
         was, now = self._there(keys, before, after, int(others.weights.sum()))
         of_mine = keys.of_row[: len(mine)]
-        parts = [Changes(mine.rows, mine.weights * was[of_mine])]
+        parts = [Changes(mine.gathered, mine.weights * was[of_mine])]
         turned = np.flatnonzero(was != now)
         if len(turned):
             at = pa.array(turned)
             rows, of = self._mine.keyed.found([key.take(at) for key in keys.keys], len(turned))
-            parts.append(Changes(rows.rows, rows.weights * (now - was)[turned][of]))
+            parts.append(Changes(rows.gathered, rows.weights * (now - was)[turned][of]))
         if self._nulls_turned(keys, before, after):
             parts.append(self._all_turned(keys, after))
         change = together(parts, self._mine.schema)
-        return change if change.weights.all() else change.filter(change.weights != 0)
+        return change.filter(change.weights != 0)
 
     def kept(self) -> Mapping[str, Arrangement]:
         return {"counts": self._counts, "total": self._total} if self._not_in else {"counts": self._counts}
@@ -117,7 +118,7 @@ class LonelyByKey:
         Those that are not among the others are in the answer if there is no NULL, and else none is.
         """
         rows = self._mine.keyed.all()
-        columns = [*keys.keys, *self._mine.keys(rows.rows)]
+        columns = [*keys.keys, *self._mine.keys(rows.gathered)]
         both = touched([pa.concat_arrays(columns)], len(keys) + len(rows))
         seen = np.zeros(len(both), np.bool_)
         seen[both.of_row[: len(keys)]] = True
@@ -156,7 +157,7 @@ class LonelyByRow:
         np.add.at(now, mine_of, mine.weights)
         meets_now[met_of] += more
         new = np.flatnonzero(~known & (now != 0))
-        meets_now[new] = self._meeting.counts(table.take(pa.array(new)), self._mine, self._other, left=self._left)
+        meets_now[new] = self._meeting.counts(Gathered.of(table).take(new), self._mine, self._other, left=self._left)
         columns = [*rows.keys, pa.array(now), pa.array(meets_now)]
         self._known.put(pa.Table.from_arrays(columns, schema=self._known.schema), rows.codes, now != 0)
         change = now * ((meets_now == 0) != self._any) - weight * ((meets == 0) != self._any)
@@ -171,8 +172,8 @@ class LonelyByRow:
         came.take_in(others)
         parts: list[Changes] = []
         if came.keyed.entries:
-            some = came.keyed.all().rows
-            keys = touched(came.keys(some), some.num_rows)
+            some = came.keyed.all().gathered
+            keys = touched(came.keys(some), len(some))
             parts.append(self._mine.keyed.found(keys.keys, len(keys)).changes)
         if self._mine.loose is not None and len(others):
             assert came.loose is not None
@@ -180,7 +181,7 @@ class LonelyByRow:
                 parts = [self._mine.keyed.all()]
             parts.append(self._mine.loose.all())
         rows = together(parts, self._mine.schema).rows
-        more = self._meeting.counts(rows, self._mine, came, left=self._left)
+        more = self._meeting.counts(Gathered.of(rows), self._mine, came, left=self._left)
         changed = np.flatnonzero(more)
         return rows.take(pa.array(changed)), more[changed]
 

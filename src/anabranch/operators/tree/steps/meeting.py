@@ -14,6 +14,7 @@ from anabranch.kernels.values import one_array, valid
 from anabranch.operators.columns import bind
 from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes
+from anabranch.operators.tree.gathered import Gathered
 from anabranch.operators.tree.nodes import Join
 
 Places = NDArray[np.int64]
@@ -23,29 +24,32 @@ Met = Iterator[tuple[Places, Changes]]
 
 
 class Side:
-    """The rows of one side, by key. `loose`: those with a NULL in a key count, too, and stand on their own."""
+    """The rows of one side, by key. `loose`: those with a NULL in a key count, too, and stand on their own.
 
-    def __init__(self, schema: pa.Schema, key: Sequence[str], *, loose: bool = False) -> None:
+    `apart`: rows only come, and are only met.
+    """
+
+    def __init__(self, schema: pa.Schema, key: Sequence[str], *, loose: bool = False, apart: bool = False) -> None:
         self.schema = schema
         self.key = tuple(key)
-        self.keyed = Arrangement(schema, key)
+        self.keyed = Arrangement(schema, key, apart=apart)
         self.loose = Arrangement(schema, ()) if loose else None
 
     def take_in(self, changes: Changes) -> None:
-        whole = self.whole_keys(changes.rows)
-        self.keyed.take_in(_only(changes, whole))
+        whole = self.whole_keys(changes.gathered)
+        self.keyed.take_in(changes.filter(whole))
         if self.loose is not None and not whole.all():
-            self.loose.take_in(_only(changes, ~whole))
+            self.loose.take_in(changes.filter(~whole))
 
-    def whole_keys(self, rows: pa.Table) -> Mask:
+    def whole_keys(self, rows: Gathered) -> Mask:
         """Which rows have no NULL in their keys."""
-        whole = np.ones(rows.num_rows, np.bool_)
+        whole = np.ones(len(rows), np.bool_)
         for name in self.key:
             whole &= valid(rows.column(name))
         return whole
 
-    def keys(self, rows: pa.Table) -> list[pa.Array]:
-        return [one_array(rows.column(name)) for name in self.key]
+    def keys(self, rows: Gathered) -> list[pa.Array]:
+        return [rows.column(name) for name in self.key]
 
 
 class Meeting:
@@ -64,26 +68,25 @@ class Meeting:
     def has_condition(self) -> bool:
         return self._condition is not None
 
-    def met(self, rows: pa.Table, mine: Side, other: Side, *, left: bool) -> Met:
+    def met(self, rows: Gathered, mine: Side, other: Side, *, left: bool) -> Met:
         """What some rows of the side `mine`, which is the left or the right one, meet on the other."""
         whole = mine.whole_keys(rows)
         places = np.flatnonzero(whole)
-        keyed = rows if whole.all() else rows.filter(pa.array(whole))
-        yield from self._asked(rows, places, other.keyed.meeting(mine.keys(keyed), len(places)), left)
+        yield from self._asked(rows, places, other.keyed.meeting(mine.keys(rows.filter(whole)), len(places)), left)
         if other.loose is not None:  # a NULL says neither that keys are equal nor that they are not
             yield from self._loosely(rows, places, other.loose, left)
             with_null = np.flatnonzero(~whole)
             for arrangement in (other.keyed, other.loose):
                 yield from self._loosely(rows, with_null, arrangement, left)
 
-    def counts(self, rows: pa.Table, mine: Side, other: Side, *, left: bool) -> Places:
+    def counts(self, rows: Gathered, mine: Side, other: Side, *, left: bool) -> Places:
         """How many rows of the other side each of some rows meets."""
-        sums = np.zeros(rows.num_rows, np.int64)
+        sums = np.zeros(len(rows), np.int64)
         for places, others in self.met(rows, mine, other, left=left):
             np.add.at(sums, places, others.weights)
         return sums
 
-    def _loosely(self, rows: pa.Table, places: Places, others: Arrangement, left: bool) -> Met:
+    def _loosely(self, rows: Gathered, places: Places, others: Arrangement, left: bool) -> Met:
         if not len(places):
             return
         for at, found in self._asked(rows, places, others.beside(len(places)), left):
@@ -91,31 +94,27 @@ class Meeting:
             turn = np.arange(len(at))
             for pair in self._keys:
                 mine, theirs = pair if left else pair[::-1]
-                one, other = one_array(rows.column(mine)).take(pa.array(at)), one_array(found.rows.column(theirs))
+                one, other = rows.taken(mine, at), found.gathered.column(theirs)
                 may &= same_rows([one], turn, [other], turn) | ~valid(one) | ~valid(other)
-            yield at[may], _only(found, may)
+            yield at[may], found.filter(may)
 
-    def _asked(self, rows: pa.Table, places: Places, found: Iterable[tuple[Places, Changes]], left: bool) -> Met:
+    def _asked(self, rows: Gathered, places: Places, found: Iterable[tuple[Places, Changes]], left: bool) -> Met:
         """Pairs for which the condition is true; `places`: those of the rows that were looked for."""
         for asked, others in found:
             at = places[asked]
             if self._condition is not None:
-                holds = self._holds(rows, at, others.rows, left)
+                holds = self._holds(rows, at, others.gathered, left)
                 if not holds.all():
-                    at, others = at[holds], _only(others, holds)
+                    at, others = at[holds], others.filter(holds)
             if len(at):
                 yield at, others
 
-    def _holds(self, rows: pa.Table, at: Places, others: pa.Table, left: bool) -> Mask:
+    def _holds(self, rows: Gathered, at: Places, others: Gathered, left: bool) -> Mask:
         assert self._condition is not None
         mine, theirs = self._wanted if left else self._wanted[::-1]
-        columns = {name: rows.column(name).take(pa.array(at)) for name in mine}
+        columns = {name: rows.taken(name, at) for name in mine}
         columns |= {name: others.column(name) for name in theirs}
         # A condition about no column is asked of each pair, too.
         holds = self._condition.evaluate(pa.table(columns or {"": pa.nulls(len(at))}))
         true: Mask = one_array(pc.fill_null(holds, False)).to_numpy(zero_copy_only=False)
         return true
-
-
-def _only(changes: Changes, kept: Mask) -> Changes:
-    return changes if kept.all() else changes.filter(kept)

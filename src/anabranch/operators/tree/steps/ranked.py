@@ -43,12 +43,12 @@ class RankedStep(Step):
         (changes,) = inputs
         if not len(changes):
             return Changes.none(self.schema)
-        parts = touched([changes.rows.column(name) for name in self._node.partition], len(changes))
+        parts = touched([changes.gathered.column(name) for name in self._node.partition], len(changes))
         found = rows_of_parts(self._rows, parts.keys, len(parts))
         self._rows.take_in(changes)
         both = together([found.changes, changes], self._read)
         part = np.concatenate([found.of, parts.of_row])
-        order = InOrder.of(both.rows, part, len(parts), self._node.partition, self._node.order)
+        order = InOrder.of(both.gathered, part, len(parts), self._node.partition, self._node.order)
         was = both.weights.copy()
         was[len(found.changes) :] = 0
         before = _Said(self, both.rows, order, order.sums(was))

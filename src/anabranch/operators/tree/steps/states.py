@@ -62,7 +62,8 @@ class Summed:
 class Best:
     """The first of the values in an order, and how often it is there; only if it has gone others are looked at.
 
-    The first column decides, in its order or, `largest`, against it; the others break ties.
+    The first column decides, in its order or, `largest`, against it; the others break ties. Where values only come, it
+    does not matter how often it is there: then that is 1.
     """
 
     def __init__(self, argument: Argument, *, largest: bool, only_come: bool) -> None:
@@ -79,6 +80,10 @@ class Best:
         at = pa.array(there)
         group = np.concatenate([of[there], came.of])
         values = [pa.concat_arrays([old.take(at), new]) for old, new in zip(best, came.values, strict=True)]
+        if self._only_come:
+            first = self._first(group, values)
+            ones = np.ones(len(first), np.int64)
+            return _spread(len(groups), [Came(group[first], ones, [value.take(pa.array(first)) for value in values])])
         weights = np.concatenate([integers(times)[there], came.weights])
         different = encode([pa.array(group), *values], len(group))
         sums = np.zeros(different.size, np.int64)

@@ -27,6 +27,7 @@ from anabranch.kernels.refining import bounds_of, order_codes
 from anabranch.kernels.values import has_order_number, valid
 from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes, together
+from anabranch.operators.tree.gathered import Gathered
 from anabranch.operators.tree.nodes import Top
 from anabranch.operators.tree.parts import InOrder, rows_of_parts
 from anabranch.operators.tree.steps.base import Step
@@ -73,14 +74,14 @@ class TopStep(Step):
 
     def _change_of_first(self, changes: Changes) -> Changes:
         """The change of the rows that are shown; without a limit of those that are not."""
-        parts = touched([changes.rows.column(name) for name in self._node.partition], len(changes))
+        parts = touched([changes.gathered.column(name) for name in self._node.partition], len(changes))
         part, size = parts.of_row, len(parts)
         found = rows_of_parts(self._first, parts.keys, size)
         short = _sums(found.of, found.changes.weights, size) < self._asked
-        near = ~self._surely_behind(found.changes.rows, found.of, short, changes.rows, part)
+        near = ~self._surely_behind(found.changes.gathered, found.of, short, changes.gathered, part)
         aside = changes.filter(~near)
         both = together([found.changes, changes.filter(near)], self.schema)
-        order = self._in_order(both.rows, np.concatenate([found.of, part[near]]), size)
+        order = self._in_order(both.gathered, np.concatenate([found.of, part[near]]), size)
         was = both.weights.copy()
         was[len(found.changes) :] = 0
         of, before, now = order.part_of_different, order.sums(was), order.sums(both.weights)
@@ -88,7 +89,7 @@ class TopStep(Step):
         after = np.where(inside, now, 0)
         counts = _sums(of, np.maximum(after, 0), size)
         stays = inside & ((counts <= self._many)[of] | (_standing_before(of, after) < self._few))
-        rows = both.rows.take(pa.array(order.first))
+        rows = both.gathered.take(order.first)
         moved = np.where(stays, now, 0) - before
         self._first.take_in(_some(rows, moved))
         change = _some(rows, self._shown(of, after) - self._shown(of, before))
@@ -106,16 +107,16 @@ class TopStep(Step):
     def _refilled(self, keys: Sequence[pa.Array], counts: Numbers) -> Changes:
         """Moves rows to the front of parts of which only so many are left there, and says which of them are shown."""
         found = rows_of_parts(self._rest, keys, len(counts))
-        order = self._in_order(found.changes.rows, found.of, len(counts))
+        order = self._in_order(found.changes.gathered, found.of, len(counts))
         of, weights = order.part_of_different, order.sums(found.changes.weights)
         weights = np.where(counts[of] + _standing_before(of, weights) < self._few, weights, 0)
-        rows = found.changes.rows.take(pa.array(order.first))
+        rows = found.changes.gathered.take(order.first)
         moved = _some(rows, weights)
         self._first.take_in(moved)
         self._rest.take_in(moved.negated())
         return _some(rows, self._shown(of, weights, counts[of]))
 
-    def _in_order(self, rows: pa.Table, part: Numbers, size: int) -> InOrder:
+    def _in_order(self, rows: Gathered, part: Numbers, size: int) -> InOrder:
         return InOrder.of(rows, part, size, self._node.partition, self._node.order)
 
     def _shown(self, of: Numbers, weights: Numbers, others: Numbers | int = 0) -> Numbers:
@@ -126,17 +127,17 @@ class TopStep(Step):
         return np.maximum(shown, 0)
 
     def _surely_behind(
-        self, first: pa.Table, of: Numbers, short: NDArray[np.bool_], rows: pa.Table, part: Numbers
+        self, first: Gathered, of: Numbers, short: NDArray[np.bool_], rows: Gathered, part: Numbers
     ) -> NDArray[np.bool_]:
         """Which rows come behind the last one of their part by the first column of the order: they need no sorting."""
         if not self._node.order or not has_order_number(self.schema.field(self._node.order[0][0]).type):
-            return np.zeros(rows.num_rows, np.bool_)
+            return np.zeros(len(rows), np.bool_)
         last = np.full(len(short), _LOWEST)
         np.maximum.at(last, of, self._numbers(first))
         last[short] = _HIGHEST
         return self._numbers(rows) > last[part]
 
-    def _numbers(self, rows: pa.Table) -> Numbers:
+    def _numbers(self, rows: Gathered) -> Numbers:
         """Of what is first in the order; NULL is at its end of the numbers, perhaps beside one."""
         name, descending, nulls_first = self._node.order[0]
         numbers = order_codes(rows.column(name))
@@ -177,7 +178,7 @@ def _last(of: Numbers, weights: Numbers, size: int) -> Numbers:
     return last
 
 
-def _some(rows: pa.Table, weights: Numbers) -> Changes:
+def _some(rows: Gathered, weights: Numbers) -> Changes:
     """Those of the rows that have a weight."""
     some = np.flatnonzero(weights)
-    return Changes(rows.take(pa.array(some)), weights[some])
+    return Changes(rows.take(some), weights[some])

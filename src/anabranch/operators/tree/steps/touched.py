@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anabranch.kernels.groups import encode
+from anabranch.kernels.groups import encode, one_zero_one_nan
+from anabranch.kernels.same_rows import same_rows
 from anabranch.kernels.sorted_codes import Codes, Places
-from anabranch.kernels.values import Column
+from anabranch.kernels.values import Column, one_array
 from anabranch.operators.tree.runs import hashed
 
 
@@ -35,6 +36,23 @@ class Touched:
 
 def touched(columns: Sequence[Column], length: int) -> Touched:
     """The keys in some columns; without columns all rows have the same one, which is there even without rows."""
+    codes = hashed(columns, length)
+    order = np.argsort(codes)
+    in_turn = codes[order]
+    tied = in_turn[1:] == in_turn[:-1]
+    ties = np.flatnonzero(tied)
+    if not columns or not same_rows(columns, order[ties], columns, order[ties + 1]).all():
+        return _through_encoding(columns, length)
+    begins = np.concatenate([[True], ~tied])[:length]
+    of_row = np.empty(length, np.int64)
+    of_row[order] = np.cumsum(begins) - 1
+    first = pa.array(order[begins])
+    keys = [one_zero_one_nan(one_array(column).take(first)) for column in columns]
+    return Touched(keys, in_turn[begins], of_row)
+
+
+def _through_encoding(columns: Sequence[Column], length: int) -> Touched:
+    """The same without columns, and where hashes collide."""
     groups = encode(columns, length)
     keys = groups.keys(np.arange(groups.size, dtype=np.int32))
     codes = hashed(keys, groups.size)
