@@ -44,7 +44,7 @@ CASES = {
     "CREATE TABLE x (a INTT PRIMARY KEY)": (
         "TYPE_NOT_SUPPORTED (line 1, column 19) type INTT cannot be the type of a stream's column. Hint: "
         "use one of BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, STRING, BINARY, DATE, "
-        "TIMESTAMP, DECIMAL(p, s)"
+        "TIMESTAMP, DECIMAL(p, s), ARRAY<type>, STRUCT<name: type, …>"
     ),
     "INSERT INTO t (k, v) VALUES (3, NULL)": (
         'NULL_NOT_ALLOWED column "v" of table "t" is NOT NULL, and NULL in row 0. Hint: give it a value'

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from anabranch.kernels.groups import encode
+from anabranch.kernels.nested import comparable
 from anabranch.operators.tree.changes import Changes
 from anabranch.schema import ARRIVAL_COLUMN, TIME_TYPE
 from anabranch.tables.declaration import AFTER, BEFORE, CHANGE, DELETE, INSERT, NUMBER, VERSION, changes_schema
@@ -76,7 +77,7 @@ def told(changes: Changes, numbers: Arrangement | None, tree: Answered, version:
 
 def _order(rows: pa.Table, key: Sequence[int]) -> NDArray[np.int64]:
     """The rows in the order of the answer's key, or of all columns: how they lay in memory shows nowhere."""
-    columns = [rows.column(place) for place in key or range(rows.num_columns)]
+    columns = [comparable(rows.column(place)) for place in key or range(rows.num_columns)]
     named = pa.table(columns, names=[str(place) for place in range(len(columns))])
     order: NDArray[np.int64] = pc.sort_indices(
         named, sort_keys=[(name, "ascending", "at_start") for name in named.column_names]
