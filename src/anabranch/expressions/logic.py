@@ -57,7 +57,7 @@ def nullif(node: exp.Nullif, build: Build) -> Expr:
 
 
 def _choose(conditions: Sequence[Expr], results: Sequence[Expr], otherwise: Expr) -> Expr:
-    type = common_type([*results, otherwise], "CASE")
+    type = common_type([*results, otherwise], "CASE", nested=True)
 
     def kernel(test: Datum, yes: Datum, no: Datum) -> Datum:
         return pc.if_else(pc.fill_null(test, False), yes, no)
@@ -70,7 +70,7 @@ def _choose(conditions: Sequence[Expr], results: Sequence[Expr], otherwise: Expr
 
 def coalesce(node: exp.Coalesce, build: Build) -> Expr:
     values = [build(value) for value in (node.this, *node.expressions)]
-    type = common_type(values, "COALESCE")
+    type = common_type(values, "COALESCE", nested=True)
     return apply(type, pc.coalesce, *(coerce(value, type) for value in values))
 
 

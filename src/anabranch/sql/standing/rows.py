@@ -17,6 +17,7 @@ from anabranch.sql.checking.time_texts import without_the_clock
 from anabranch.sql.reading.hints import refuse_hints
 from anabranch.sql.reading.reduce_by import Registered
 from anabranch.sql.standing.columns import Scope, column, conjuncts, joined, sql_of
+from anabranch.sql.standing.fields import last_field
 from anabranch.sql.standing.sources import IN_WINDOWS, Lookup, one_stream, refuse_clauses, refuse_emit
 from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select
@@ -141,9 +142,12 @@ def star_names(scope: Scope, item: exp.Expr, star: exp.Star) -> list[str]:
 
 
 def output_name(item: exp.Expr, value: exp.Expr) -> str:
-    """The name of an answer column: its alias, the column's name, or the expression's text."""
+    """The name of an answer column: its alias, the name of the column or field, or the expression's text."""
     if isinstance(item, exp.Alias):
         return item.alias
+    field = last_field(value)
+    if field is not None:
+        return field
     return value.name if isinstance(value, exp.Column) else sql_of(item).replace("`", "").replace("${", "{")
 
 

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from anabranch.operators.tree.nodes import Aggregate
 from anabranch.sql.standing.columns import column, in_parentheses
+from anabranch.sql.standing.fields import with_fields
 from anabranch.sql.standing.rows import output_name, star_of
 from anabranch.sql.standing.sources import KEYWORDS
 from anabranch.sql.trees.context import Context, Ctes
@@ -277,12 +278,12 @@ class _Block:
                 continue
             resolver.aliases = aliases
             value = resolver.read(item.unalias())
-            written = item.unalias()
+            written = with_fields(item.unalias().copy(), scope.has)
             if isinstance(written, exp.Column) and not isinstance(item, exp.Alias):
                 found = scope.here(written)
                 name = found.name if found is not None else written.name
             else:
-                name = output_name(item, exp.Null())
+                name = output_name(item, exp.Null() if isinstance(written, exp.Column) else written)
             items.append((name, value, item))
             if isinstance(item, exp.Alias):
                 aliases.setdefault(item.alias.lower(), value)
