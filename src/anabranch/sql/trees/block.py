@@ -32,9 +32,8 @@ from anabranch.sql.trees.with_clause import with_ctes
 Use = Literal["query", "exists", "in", "value"]
 
 _HANDLED = {"kind", "expressions", "from_", "joins", "where", "group", "having", "windows", "qualify", "distinct",
-            "order", "limit", "offset", "with_", "sort"}  # fmt: skip
+            "order", "limit", "offset", "with_", "sort", "laterals"}  # fmt: skip
 _CLAUSES = {
-    "laterals": ("LATERAL VIEW is not available where answers change", "ask once with SELECT", "LATERAL"),
     "cluster": ("CLUSTER BY says nothing of an answer that changes", "leave it out", "CLUSTER"),
     "distribute": ("DISTRIBUTE BY says nothing of an answer that changes", "leave it out", "DISTRIBUTE"),
 }
@@ -80,7 +79,7 @@ class _Block:
         tree = self.tree
         self._check_clauses()
         self.ctes = with_ctes(self.context, tree, self.ctes)
-        read = read_from(self.context, tree, self.outer, self.ctes, self._read_on)
+        read = read_from(self.context, tree, self.outer, self.ctes, self._read_on, self._read_array)
         scope = Scope(self.context.select, read.fields, self.outer)
         conditions = self._where(scope)
         own = columns_of(self.context, read.item)
@@ -113,6 +112,13 @@ class _Block:
 
     def _read_on(self, on: exp.Expr, scope: Scope) -> list[Condition]:
         return Resolver(self.context, scope, self.ctes, "ON").conditions(on)
+
+    def _read_array(self, written: exp.Expr, scope: Scope) -> exp.Expr:
+        resolver = Resolver(self.context, scope, self.ctes, "LATERAL VIEW")
+        value = resolver.read(written)
+        if resolver.attached:
+            raise self.context.refuse("LATERAL VIEW cannot hold a subquery", written, "join with it in FROM")
+        return value
 
     def _where(self, scope: Scope) -> list[Condition]:
         where = self.tree.args.get("where")
