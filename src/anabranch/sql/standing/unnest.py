@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import pyarrow as pa
 from sqlglot import exp
 
 from anabranch.errors import SqlError
+from anabranch.expressions import NotEvaluable
+from anabranch.expressions.types import name as type_name
+from anabranch.schema import StreamSchema
 from anabranch.sql.checking.safety import called
 from anabranch.sql.reading.unnesting import MAKES_ROWS
+from anabranch.sql.standing.columns import Scope, sql_of
 from anabranch.sql.tree import Select
 
 
@@ -65,4 +71,85 @@ def no_array(select: Select, elements: Elements, type_name: str) -> SqlError:
         f"explode() makes rows of arrays, got {type_name}",
         elements.array,
         hint="name a column of type ARRAY",
+    )
+
+
+# -- rows of one stream ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ElementScope(Scope):
+    """A stream beside the elements of arrays of its rows; `sources` are (name of a LATERAL VIEW, its columns)."""
+
+    arrays: tuple[tuple[str, str, str | None, bool], ...] = ()
+    """As `operators.unnest` has them."""
+    sources: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def has(self, source: str | None, name: str) -> bool:
+        columns = self._columns(source)
+        return super().has(source, name) if columns is None else name.lower() in columns
+
+    def name_of(self, node: exp.Column) -> str | None:
+        columns = self._columns(node.table)
+        if columns is None or node.args.get("db") is not None:
+            return super().name_of(node)
+        if node.name.lower() not in columns:
+            raise self.not_found(node, [])
+        return self.find(node.name)
+
+    def _columns(self, source: str | None) -> list[str] | None:
+        """The columns of a LATERAL VIEW in lower case; None if it is no name of one."""
+        views = (columns for known, columns in self.sources if source and known.lower() == source.lower())
+        return next(([column.lower() for column in columns] for columns in views), None)
+
+
+def without_laterals(select: Select) -> tuple[list[exp.Lateral], Select]:
+    """The LATERAL VIEWs of a query, and the query without them."""
+    laterals = select.tree.args.get("laterals") or []
+    if not laterals:
+        return [], select
+    tree = select.tree.copy()
+    tree.set("laterals", None)
+    return laterals, replace(select, tree=tree)
+
+
+def with_elements(scope: Scope, laterals: list[exp.Lateral]) -> Scope:
+    """What can be named where rows are there once for each element of arrays."""
+    for lateral in laterals:
+        scope = _with(scope, elements_of(scope.select, lateral))
+    return scope
+
+
+def _with(scope: Scope, said: Elements) -> ElementScope:
+    select = scope.select
+    array = scope.resolve(said.array)
+    try:
+        kind = scope.compile(array).type
+    except NotEvaluable as problem:
+        raise select.error(
+            "EXPRESSION_NEEDS_SPARK",
+            f"explode() of what only Spark SQL can compute: {problem.reason.replace('`', '')}",
+            said.array,
+            hint="write explode(…) in the select list, or compute the array in a CREATE STREAM … AS SELECT … first",
+        ) from None
+    if not pa.types.is_list(kind):
+        raise no_array(select, said, type_name(kind))
+    own = [pa.field(said.element, kind.value_type)]
+    if said.place is not None:
+        own.append(pa.field(said.place, pa.int32()))
+    for field in own:
+        if scope.find(field.name) is not None or said.element.lower() == (said.place or "").lower():
+            raise select.error(
+                "COLUMN_EXISTS",
+                f'column "{field.name}" is there already',
+                said.written,
+                hint="give the elements another name: LATERAL VIEW explode(…) t AS name",
+            )
+    known = scope if isinstance(scope, ElementScope) else ElementScope(select, scope.stream, scope.alias, scope.schema)
+    named = ((said.source, tuple(field.name for field in own)),) if said.source else ()
+    return replace(
+        known,
+        schema=StreamSchema(pa.schema([*scope.schema.arrow, *own]), scope.schema.time),
+        arrays=(*known.arrays, (sql_of(array), said.element, said.place, said.outer)),
+        sources=(*known.sources, *named),
     )

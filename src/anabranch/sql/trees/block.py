@@ -17,6 +17,7 @@ from anabranch.sql.standing.sources import KEYWORDS
 from anabranch.sql.trees.context import Context, Ctes
 from anabranch.sql.trees.correlation import Correlation
 from anabranch.sql.trees.draft import Place, names_of
+from anabranch.sql.trees.generating import with_generator
 from anabranch.sql.trees.grouping import GroupedResolver, Groups, has_aggregate, read_groups
 from anabranch.sql.trees.joining import Condition, applied, attached, build, columns_of
 from anabranch.sql.trees.ordering import Ordering, read_ordering, topped
@@ -45,7 +46,7 @@ def plan_block(context: Context, tree: exp.Select, ctes: Ctes) -> Relation:
     """A SELECT that is about nothing around it."""
     if not tree.expressions:
         raise context.select.error("SYNTAX_ERROR", "SELECT without columns", tree, hint="name what is wanted")
-    block = _Block(context, tree, None, ctes)
+    block = _Block(context, with_generator(tree), None, ctes)
     answered = block.answered("query")
     return Relation(answered.node, block.outputs)
 

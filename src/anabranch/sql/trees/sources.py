@@ -20,6 +20,7 @@ from anabranch.sql.standing.sources import look_up, stream_name
 from anabranch.sql.standing.unnest import elements_of, no_array
 from anabranch.sql.trees.context import Context, Ctes
 from anabranch.sql.trees.draft import DraftRows, Place, names_of, without
+from anabranch.sql.trees.generating import SOURCE
 from anabranch.sql.trees.joining import Condition, Item, Joined, build, columns_of
 from anabranch.sql.trees.scope import Field, Relation, Scope
 
@@ -262,11 +263,12 @@ class _Reader:
             raise no_array(context.select, said, type_name(kind))
         element = context.drafts.fresh(said.element)
         own = [pa.field(element, kind.value_type)]
-        fields = [Field(said.element, element, said.source)]
+        bare = said.source != SOURCE
+        fields = [Field(said.element, element, said.source, bare)]
         at = None if said.place is None else context.drafts.fresh(said.place)
         if at is not None:
             own.insert(0, pa.field(at, pa.int32()))
-            fields.insert(0, Field(str(said.place), at, said.source))
+            fields.insert(0, Field(str(said.place), at, said.source, bare))
         node = context.drafts.add(Unnest(node, array, element, at, said.outer), pa.schema([*schema, *own]), place)
         right = From(Relation(node, ()), tuple(fields))
         self._check_aliases(left, right, lateral)
