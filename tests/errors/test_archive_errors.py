@@ -107,7 +107,7 @@ STATEMENTS = [
         "ALTER STREAM cars ADD COLUMN lane FOO",
         "TYPE_NOT_SUPPORTED (line 1, column 35) type FOO cannot be the type of a stream's column. Hint: "
         "use one of BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, STRING, BINARY, DATE, "
-        "TIMESTAMP, DECIMAL(p, s)",
+        "TIMESTAMP, DECIMAL(p, s), ARRAY<type>, STRUCT<name: type, …>",
     ),
     (
         "ALTER STREAM cars ADD COLUMN lane INT, x INT",

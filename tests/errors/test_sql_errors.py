@@ -61,7 +61,7 @@ WRONG_TEXTS = [
         "CREATE STREAM s (a FOO)",
         "TYPE_NOT_SUPPORTED (line 1, column 20) type FOO cannot be the type of a stream's column. Hint: "
         "use one of BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, STRING, BINARY, DATE, "
-        "TIMESTAMP, DECIMAL(p, s)",
+        "TIMESTAMP, DECIMAL(p, s), ARRAY<type>, STRUCT<name: type, …>",
     ),
     (
         "CREATE STREAM s (a INT, A INT)",

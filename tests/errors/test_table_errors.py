@@ -44,7 +44,7 @@ CASES = {
     "CREATE TABLE x (a INTT PRIMARY KEY)": (
         "TYPE_NOT_SUPPORTED (line 1, column 19) type INTT cannot be the type of a stream's column. Hint: "
         "use one of BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, STRING, BINARY, DATE, "
-        "TIMESTAMP, DECIMAL(p, s)"
+        "TIMESTAMP, DECIMAL(p, s), ARRAY<type>, STRUCT<name: type, …>"
     ),
     "CREATE MATERIALIZED VIEW w AS SELECT count(*) AS n FROM w": (
         'READS_ITSELF (line 1, column 57) "w" would read itself. Hint: read what it is made from; an answer that '

@@ -12,6 +12,8 @@ from anabranch.schema import TIME_TYPE
 NAN, INF = float("nan"), float("inf")
 DAY = 86_400_000_000
 
+_STRUCT = pa.struct([("x", pa.int32()), ("y z", pa.string()), ("in", pa.struct([("q", pa.list_(pa.float64()))]))])
+
 COLUMNS: dict[str, tuple[pa.DataType, list[object]]] = {
     "b": (pa.bool_(), [True, False, None]),
     "b2": (pa.bool_(), [None, None, True, True, False]),
@@ -68,6 +70,25 @@ COLUMNS: dict[str, tuple[pa.DataType, list[object]]] = {
     "raw": (pa.binary(), [b"", b"\xff\x00", None, b"a"]),
     "raw2": (pa.binary(), [b"\x7f", None, b"a"]),
     "missing": (pa.int32(), [None]),
+    "xs": (pa.list_(pa.int32()), [[1, 2], None, [], [None], [2, None, 1], [1], [0, 0, 0, 0], [2**31 - 1]]),
+    "xs2": (pa.list_(pa.int32()), [[1], [1, 2], [], None, [None], [2, None]]),
+    "ds": (pa.list_(pa.float64()), [[0.0, NAN], [-0.0], None, [], [None, 1.5], [INF, 0.5, None], [NAN, NAN]]),
+    "ds2": (pa.list_(pa.float64()), [[-0.0, NAN], [0.0], [NAN], None, [1.5, None]]),
+    "ws": (pa.list_(pa.string()), [["a", ""], None, [], [None, "é"], ["10.1.2.3"], ["a", None, "a"]]),
+    "st": (
+        _STRUCT,
+        [
+            {"x": 1, "y z": "a"},
+            None,
+            {"x": None, "y z": None},
+            {"x": 2, "y z": "é", "in": {"q": [NAN]}},
+            {"in": {}},
+            {"x": 1, "y z": "a", "in": {"q": [-0.0, None]}},
+        ],
+    ),
+    "st2": (_STRUCT, [{"x": 1, "y z": "a", "in": {"q": [0.0, None]}}, {"x": 1, "y z": "a"}, {}, None]),
+    "sts": (pa.list_(pa.struct([("x", pa.int32())])), [[{"x": 1}, None], None, [], [{"x": None}, {"x": 7}]]),
+    "xss": (pa.list_(pa.list_(pa.int32())), [[[1], None, []], None, [[None, 2]], []]),
 }
 ROWS = 97
 """A prime, and the columns have different lengths, so that every value meets every other sooner or later."""

@@ -209,7 +209,10 @@ def test_what_could_differ_from_spark_is_refused(text: str) -> None:
     assert caught.value.reason
 
 
-@pytest.mark.parametrize("type", [pa.timestamp("us"), pa.timestamp("ns", "UTC"), pa.list_(pa.int32()), pa.uint8()])
+@pytest.mark.parametrize(
+    "type",
+    [pa.timestamp("us"), pa.timestamp("ns", "UTC"), pa.map_(pa.string(), pa.int32()), pa.list_(pa.uint8()), pa.uint8()],
+)
 def test_columns_of_foreign_types_are_refused(type: pa.DataType) -> None:
     with pytest.raises(NotEvaluable):
         compile("x IS NULL", pa.schema([("x", type)]))

@@ -34,6 +34,7 @@ from anabranch.operators.merge.operator import Merge
 from anabranch.operators.merge.range_operator import RangeMerge
 from anabranch.operators.select import SelectRows
 from anabranch.operators.table.join import TableJoin
+from anabranch.operators.unnest import UnnestRows
 from anabranch.operators.windows.aggregate import WindowAggregate
 from anabranch.operators.windows.changes import WindowChanges
 from anabranch.operators.windows.last_rows import LastRows
@@ -167,6 +168,10 @@ def merge_of_three(**more: Any) -> Merge:
     )  # fmt: skip
 
 
+def unnest(columns: Any, *arrays: Any, time: str = "ts", filter: str | None = None) -> UnnestRows:
+    return UnnestRows("in", columns, time, filter, arrays)
+
+
 def table_join(key: str, comes: str, more: tuple[str, ...] = (), **said: Any) -> TableJoin:
     """A stream joined with itself as the changes of a table: a row is there or not from one of its rows on."""
     columns = (("k", "`A.k`"), ("w", "`A.v` + `T.v`"), ("d", "`T.d`"), ("_time", "_time"))
@@ -287,6 +292,15 @@ EXAMPLES: dict[str, dict[str, Operator]] = {
         "left": table_join("v", "d > 0", join="left"),
         "two_keys": table_join("k", "d > 0 OR v > 0", more=("ok",), conditions=("`A.v` <= `T.v`",), where="`A.d` < 9"),
         "left_with_conditions": table_join("k", "ok", join="left", conditions=("`A.v` > `T.v`",), filter="v > -3"),
+    },
+    "unnest": {
+        "elements": unnest((("k", "k"), ("x", "x"), ("ts", "ts")), ("split(k, 'a')", "x", None, False)),
+        "places": unnest((("x", "x + v"), ("at", "ts")), ("array(v, v + 1)", "x", "p", False), time="at", filter="p = 1"),
+        "outer": unnest((("x", "x"), ("p", "p"), ("ts", "ts")), ("if(ok, array(d), NULL)", "x", "p", True)),
+        "of_elements": unnest(
+            (("y", "y"), ("ts", "ts")), ("array(array(v), array(v, 1))", "x", None, False), ("x", "y", "q", True)
+        ),
+        "nothing": unnest((("ts", "ts"),), ("array(v)", "x", None, False), filter="x IS NULL AND false"),
     },
     "window_aggregate": {
         "tumbling": windows("time", 10, 10),

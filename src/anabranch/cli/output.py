@@ -100,7 +100,16 @@ def cell(value: Any) -> str:
         return str(value) if not math.isfinite(value) else f"{value:.6g}" if abs(value) < 1e6 else f"{value:.2f}"
     if isinstance(value, bytes):
         return "0x" + value[:MAX_CELL].hex()
+    if isinstance(value, list):
+        return f"[{', '.join(map(_part, value))}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {_part(part)}" for name, part in value.items()) + "}"
     return str(value)
+
+
+def _part(value: Any) -> str:
+    """A value inside another: text stands in quotes, so that it ends where it ends."""
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else cell(value)
 
 
 def jsonable(value: Any) -> Any:

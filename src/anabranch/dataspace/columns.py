@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from anabranch.column_types import is_list_like
 from anabranch.errors import DataError, did_you_mean
 from anabranch.kernels.values import floats, integers, valid
 from anabranch.schema import TIME_TYPE, StreamSchema
@@ -49,6 +50,13 @@ def served_type(given: pa.DataType) -> pa.DataType | None:
         return pa.binary()
     if pa.types.is_decimal(given) and given.precision <= 38 and 0 <= given.scale <= given.precision:
         return pa.decimal128(given.precision, given.scale)
+    if is_list_like(given):
+        item = served_type(given.value_type)
+        return None if item is None else pa.list_(item)
+    if pa.types.is_struct(given) and given.num_fields:
+        kinds = [(field.name, served_type(field.type)) for field in given]
+        different = len({name.lower() for name, _ in kinds}) == len(kinds)
+        return pa.struct(kinds) if different and all(kind is not None and name for name, kind in kinds) else None
     return None
 
 

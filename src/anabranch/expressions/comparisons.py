@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from anabranch.expressions.expr import Build, Datum, Expr, Handler, NotEvaluable, apply, constant, null
 from anabranch.expressions.literals import parse_date, parse_time, text_of
+from anabranch.expressions.nested import comparable
 from anabranch.expressions.reading import many_values, texts_of, whole_numbers_of
 from anabranch.expressions.types import (
     BIGINT,
@@ -33,7 +34,7 @@ from anabranch.expressions.types import (
     name,
     widest,
 )
-from anabranch.schema import TIME_TYPE
+from anabranch.schema import TIME_TYPE, is_nested
 
 _DIGITS = 19
 """As many as a BIGINT can have."""
@@ -75,6 +76,8 @@ FLOATING: dict[str, Kernel] = {
 
 def ordered(sign: str, type: pa.DataType) -> Kernel:
     """The kernel of a comparison between values of one type."""
+    if is_nested(type):
+        return lambda a, b: PLAIN[sign](comparable(a), comparable(b))
     return FLOATING[sign] if is_floating(type) else PLAIN[sign]
 
 
@@ -117,7 +120,7 @@ def _together(left: Expr, right: Expr, sign: str) -> tuple[Expr, Expr]:
         left, right = as_decimal(left), as_decimal(right)
         type = widest(left.type, right.type)
         return cast(left, type), cast(right, type)
-    type = common_type((left, right), sign)
+    type = common_type((left, right), sign, nested=True)
     return coerce(left, type), coerce(right, type)
 
 

@@ -58,7 +58,7 @@ def nullif(node: exp.Nullif, build: Build) -> Expr:
 
 def _choose(conditions: Sequence[Expr], results: Sequence[Expr], otherwise: Expr) -> Expr:
     """The result of the first condition that is true; a thousand of them are one step."""
-    type = common_type([*results, otherwise], "CASE")
+    type = common_type([*results, otherwise], "CASE", nested=True)
     count = len(conditions)
 
     def kernel(*values: Datum) -> Datum:
@@ -72,7 +72,7 @@ def _choose(conditions: Sequence[Expr], results: Sequence[Expr], otherwise: Expr
 
 def coalesce(node: exp.Coalesce, build: Build) -> Expr:
     values = [build(value) for value in (node.this, *node.expressions)]
-    type = common_type(values, "COALESCE")
+    type = common_type(values, "COALESCE", nested=True)
     return apply(type, pc.coalesce, *(coerce(value, type) for value in values))
 
 

@@ -94,6 +94,7 @@ class Parser(SparkParser):
     FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
         **SparkParser.FUNCTIONS,
         # sqlglot would write other letters into the format.
+        "ARRAY_SIZE": lambda args: exp.Anonymous(this="array_size", expressions=args),  # NULL has none
         "DATE_FORMAT": lambda args: exp.Anonymous(this="date_format", expressions=args),
     }
     UNARY_PARSERS: ClassVar[dict[TokenType, Callable[..., Any]]] = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from anabranch.expressions import arithmetic, comparisons, literals, logic, text
+from anabranch.expressions import arithmetic, comparisons, literals, logic, nested, text
 from anabranch.expressions.comparisons import comparison, null_safe
 from anabranch.expressions.functions import SCALARS
 from anabranch.expressions.functions.declaring import Rule
@@ -55,6 +55,9 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.Not: Rule(logic.not_, "BOOLEAN"),
     exp.Case: Rule(logic.case, "common type of the results", ("this", "ifs", "default")),
     exp.DPipe: Rule(text.pipe, "STRING, BOOLEAN, whole: STRING", (*BINARY, "safe")),
+    # Arrays and structs
+    exp.Dot: Rule(nested.field, "struct: the type of the field", BINARY),
+    exp.Bracket: Rule(nested.element, "array, whole: an element", ("this", "expressions", "offset", "safe")),
     # What is called by a name
     **{kind: rule for row in SCALARS.values() for kind, rule in row.rules.items() if kind is not exp.Anonymous},
 }

@@ -6,6 +6,7 @@ UPPER and LOWER are left to Spark: beyond ASCII its case mapping is another one 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -97,6 +98,20 @@ def trim(node: exp.Trim, build: Build) -> Expr:
     if not characters:
         return apply(STRING, lambda a: a, text)
     return apply(STRING, lambda a: kernel(a, characters=characters), text)
+
+
+_PLAIN_PATTERN = re.compile(r"[^\\.\[\](){}*+?^$|]+")
+
+
+def split(node: exp.RegexpSplit, build: Build) -> Expr:
+    """By a text that means itself as a regular expression, too; parts at the end may be empty."""
+    pattern = text_of(build(node.expression), "the pattern of SPLIT")
+    if not _PLAIN_PATTERN.fullmatch(pattern):
+        raise NotEvaluable("SPLIT by a regular expression is not evaluated here")
+    text = require(build(node.this), STRING, "SPLIT")
+    if text.constant is not None:
+        raise NotEvaluable("SPLIT of a constant is not evaluated here")
+    return apply(pa.list_(STRING), lambda a: pc.split_pattern(a, pattern), text)
 
 
 def replace(node: exp.Replace, build: Build) -> Expr:

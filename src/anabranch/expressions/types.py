@@ -16,6 +16,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.column_types import is_list_like, is_nested
 from anabranch.expressions.expr import Datum, Expr, NotEvaluable, apply, constant, null
 from anabranch.schema import TIME_TYPE, TYPES, sql_type
 
@@ -43,6 +44,10 @@ def column_type(type: pa.DataType) -> pa.DataType:
         return STRING
     if type in TYPES.values() or pa.types.is_decimal128(type):
         return type
+    if is_list_like(type):
+        return pa.list_(column_type(type.value_type))
+    if pa.types.is_struct(type):
+        return pa.struct([pa.field(field.name, column_type(field.type)) for field in type])
     raise NotEvaluable(f"a column of Arrow type {type} is not read here")
 
 
@@ -134,12 +139,17 @@ def as_decimal(operand: Expr) -> Expr:
     return constant(pa.scalar(value, pa.decimal128(len(value.as_tuple().digits), 0)))
 
 
-def common_type(operands: Sequence[Expr], what: str) -> pa.DataType:
-    """The type in which Spark brings the operands together, where no value can change its meaning."""
+def common_type(operands: Sequence[Expr], what: str, *, nested: bool = False) -> pa.DataType:
+    """The type in which Spark brings the operands together, where no value can change its meaning.
+
+    `nested`: arrays and structs are taken, too, where all have one type.
+    """
     types = [operand.type for operand in operands if not operand.is_null]
     if not types:
         return pa.null()
     if all(type.equals(types[0]) for type in types) and not types[0].equals(INTERVAL):
+        if is_nested(types[0]) and not nested:
+            raise NotEvaluable(f"{what} of {name(types[0])} is not evaluated here")
         return types[0]
     if all(map(is_number, types)):
         return max(types, key=WIDENING.index)

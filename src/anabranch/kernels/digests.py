@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from anabranch.kernels.compiled import compiled
+from anabranch.kernels.nested import comparable
 from anabranch.kernels.values import Column, compared_numbers, frozen, has_order_number, one_array, valid
 
 Hashes = NDArray[np.uint64]
@@ -43,6 +44,7 @@ def digests(columns: Sequence[Column], length: int) -> Digests:
         if has_order_number(array.type):
             _with_numbers(first, second, compared_numbers(array, 0))
         else:
+            array = one_array(comparable(array))
             if not (pa.types.is_string(array.type) or pa.types.is_binary(array.type)):
                 array = array.cast(pa.string())
             _with_texts(first, second, *_buffers(array))

@@ -15,7 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from anabranch.kernels.values import float_order, frozen
+from anabranch.column_types import is_nested
+from anabranch.kernels.nested import as_bytes
+from anabranch.kernels.values import float_order, frozen, one_array
 
 Codes = NDArray[np.int32]
 
@@ -73,6 +75,11 @@ def encode(columns: Sequence[pa.Array | pa.ChunkedArray], length: int) -> Groups
 
 
 def _encode_one(column: pa.Array | pa.ChunkedArray) -> tuple[Codes, pa.Array]:
+    if is_nested(column.type):
+        codes, distinct = _encode_one(as_bytes(column))
+        first = np.full(len(distinct), len(codes), np.int64)
+        np.minimum.at(first, codes, np.arange(len(codes)))
+        return codes, one_array(column).take(pa.array(first))
     column = one_zero_one_nan(column)
     encoded = pc.dictionary_encode(column, null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
@@ -95,6 +102,8 @@ def one_zero_one_nan(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.Chunke
 
 def _rank_values(values: pa.Array) -> pa.Array:
     """Values that sort as SQL sorts the keys: Arrow would put NaN beside NULL."""
+    if is_nested(values.type):
+        return as_bytes(values)
     if not pa.types.is_floating(values.type):
         return values
     return pa.array(float_order(values), mask=pc.is_null(values).to_numpy(zero_copy_only=False))

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from anabranch.kernels.compiled import compiled
+from anabranch.kernels.nested import comparable
 from anabranch.kernels.values import Column, frozen, has_order_number, one_array, order_numbers, valid
 
 Hashes = NDArray[np.uint64]
@@ -31,7 +32,7 @@ def hashes(column: Column) -> Hashes:
             column = pc.add(column, pa.scalar(0.0, column.type))  # -0.0 becomes 0.0
         hashed: Hashes = _mixed(order_numbers(column, 0))
     else:
-        array = one_array(column)
+        array = one_array(comparable(column))
         if not (pa.types.is_string(array.type) or pa.types.is_binary(array.type)):
             array = array.cast(pa.string())
         hashed = _of_text(*_buffers(array))

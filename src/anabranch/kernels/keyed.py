@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from anabranch.column_types import is_nested
 from anabranch.kernels.hashing import hashes_of_rows
+from anabranch.kernels.nested import as_bytes, comparable
 from anabranch.kernels.values import Column, compared_numbers, has_order_number, one_array, valid
 
 Places = NDArray[np.int64]
@@ -69,7 +71,7 @@ def _equal(known: Sequence[pa.Array], places: Places, wanted: Sequence[pa.Array]
 def _plain(column: Column) -> pa.Array:
     """Values that are equal wherever SQL says so: numbers and times as integers, text as it is."""
     if not has_order_number(column.type):
-        return one_array(column)
+        return one_array(comparable(column))
     return pa.array(compared_numbers(column, 0), mask=~valid(column) if column.null_count else None)
 
 
@@ -109,6 +111,8 @@ def differs(before: Column, after: Column) -> NDArray[np.bool_]:
         nan = pc.and_(pc.is_nan(ours), pc.is_nan(theirs)).fill_null(False).to_numpy(zero_copy_only=False)
         unlike: NDArray[np.bool_] = differs(ours.view(width), theirs.view(width)) & ~nan
         return unlike
+    if is_nested(ours.type):
+        ours, theirs = as_bytes(ours, exactly=True), as_bytes(theirs, exactly=True)
     unequal = pc.not_equal(ours, theirs).fill_null(True).to_numpy(zero_copy_only=False)
     if ours.null_count and theirs.null_count:
         both = pc.and_(pc.is_null(ours), pc.is_null(theirs)).to_numpy(zero_copy_only=False)

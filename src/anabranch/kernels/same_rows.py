@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from anabranch.kernels.nested import comparable
 from anabranch.kernels.values import Column, compared_numbers, has_order_number, one_array, valid
 
 Places = NDArray[np.int64]
@@ -37,7 +38,7 @@ def _same(one: pa.Array, other: pa.Array) -> NDArray[np.bool_]:
     if has_order_number(one.type):
         same: NDArray[np.bool_] = compared_numbers(one, 0) == compared_numbers(other, 0)
     else:
-        same = pc.equal(one, other).fill_null(True).to_numpy(zero_copy_only=False)
+        same = pc.equal(comparable(one), comparable(other)).fill_null(True).to_numpy(zero_copy_only=False)
     if one.null_count or other.null_count:
         ours, theirs = valid(one), valid(other)
         return (same & ours & theirs) | ~(ours | theirs)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from anabranch.errors import DataError, did_you_mean
-from anabranch.schema import sql_type
+from anabranch.schema import is_nested, sql_type
 
 Mask = NDArray[np.bool_]
 
@@ -82,7 +82,19 @@ def key_columns(schema: pa.Schema, change: str, names: Sequence[str]) -> tuple[s
             f'column "{change}" says what became of a row, and cannot be part of its key',
             hint="name the columns that say which row it is",
         )
+    refuse_nested_keys(schema, key)
     return key
+
+
+def refuse_nested_keys(schema: pa.Schema, key: Sequence[str]) -> None:
+    """A key that people give rows is of plain values."""
+    for column in key:
+        if is_nested(kind := schema.field(column).type):
+            raise DataError(
+                "KEY_INVALID",
+                f'column "{column}" is {sql_type(kind)}, and cannot be part of a key',
+                hint="name columns that hold one value each",
+            )
 
 
 def goes(change: pa.ChunkedArray) -> Mask:

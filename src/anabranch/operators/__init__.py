@@ -25,6 +25,7 @@ OPERATORS: dict[str, str] = {
     "table_scan": ".table.scan:TableScan",
     "together": ".together.together:Together",
     "tree": ".tree.operator:Tree",
+    "unnest": ".unnest:UnnestRows",
     "whole": ".whole:Whole",
     "window_aggregate": ".windows.aggregate:WindowAggregate",
     "window_changes": ".windows.changes:WindowChanges",

@@ -16,7 +16,7 @@ from anabranch.operators.columns import Bound, bind, columns_of, project
 ROWS_PER_TASK = 500_000
 """Below this, starting another task costs more than it gains."""
 _ROWS_PER_READ = 1 << 18
-_ROWS_PER_BATCH = 1 << 17
+ROWS_PER_BATCH = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class SelectRows(Operator):
                 table = table.filter(program.filter.evaluate(table))
                 inputs.work.rows_thrown += rows - table.num_rows
             if table.num_rows:
-                yield from project(table, program.columns, program.schema).to_batches(max_chunksize=_ROWS_PER_BATCH)
+                yield from project(table, program.columns, program.schema).to_batches(max_chunksize=ROWS_PER_BATCH)
 
     def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
         return {

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
 from anabranch.errors import DataError, did_you_mean
-from anabranch.schema import StreamSchema, sql_type
+from anabranch.schema import StreamSchema, is_nested, sql_type
 from anabranch.sources import text
 
 BLOCK_BYTES = 2 << 20
@@ -26,6 +26,13 @@ def read_csv(name: str, reader: io.BufferedReader, schema: StreamSchema) -> Iter
     header = _header(name, lines, schema)
     if header is None:
         return
+    for column in header:
+        if is_nested(kind := schema.arrow.field(column).type):
+            raise DataError(
+                "TYPE_NOT_SUPPORTED",
+                f'{name}: column "{column}" is {sql_type(kind)}, which CSV cannot hold',
+                hint="write the rows as JSON, Parquet or Arrow, or leave the column out of the file",
+            )
     types = {column: text.read_as(schema.arrow.field(column).type, "csv") for column in header}
     rows_before = 0
     try:

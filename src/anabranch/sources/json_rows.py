@@ -6,13 +6,14 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.json as arrow_json
 
 from anabranch.errors import DataError, did_you_mean
-from anabranch.schema import StreamSchema, sql_type
+from anabranch.schema import StreamSchema, is_nested, sql_type
 from anabranch.sources import text
 
 BLOCK_BYTES = 4 << 20
@@ -185,6 +186,8 @@ def _column(name: str, field: pa.Field, rows: list[_Row]) -> pa.Array:
 
 
 def _fits(value: Any, as_read: pa.DataType, wanted: pa.DataType) -> bool:
+    if is_nested(as_read):
+        return _parts_fit(value, as_read, wanted)
     if isinstance(value, bool) != pa.types.is_boolean(as_read):
         return False
     if pa.types.is_integer(as_read) and not isinstance(value, int):
@@ -196,10 +199,32 @@ def _fits(value: Any, as_read: pa.DataType, wanted: pa.DataType) -> bool:
     return True
 
 
+def _parts_fit(value: Any, as_read: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether what an array or object of JSON holds fits; names that a struct does not have do not."""
+    if pa.types.is_list(as_read):
+        inner = [(item, as_read.value_type, wanted.value_type) for item in value] if isinstance(value, list) else None
+    elif isinstance(value, dict) and all(as_read.get_field_index(name) >= 0 for name in value):
+        inner = [(item, as_read.field(name).type, wanted.field(name).type) for name, item in value.items()]
+    else:
+        inner = None
+    return inner is not None and all(item is None or _fits(item, read, kind) for item, read, kind in inner)
+
+
 def _array(values: list[Any], as_read: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(as_read):
         return pa.array([v if v is None else str(v) for v in values], pa.string()).cast(as_read)
-    return pa.array(values, as_read)
+    return pa.array([_with_decimals(value, as_read) for value in values] if is_nested(as_read) else values, as_read)
+
+
+def _with_decimals(value: Any, as_read: pa.DataType) -> Any:
+    """A value of JSON with the numbers in it that are to be decimals as such."""
+    if value is None:
+        return None
+    if pa.types.is_list(as_read):
+        return [_with_decimals(item, as_read.value_type) for item in value]
+    if pa.types.is_struct(as_read):
+        return {name: _with_decimals(item, as_read.field(name).type) for name, item in value.items()}
+    return Decimal(str(value)) if pa.types.is_decimal(as_read) else value
 
 
 def _without_arrival(table: pa.Table, schema: StreamSchema) -> pa.Table:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from anabranch.errors import DataError, did_you_mean
+from anabranch.log.feed import refuse_nested_keys
 from anabranch.log.stream import FILE, KEY, REQUIRED, TABLE, StreamInfo, changes_name, changes_owner
 from anabranch.schema import ARRIVAL_COLUMN, TIME_TYPE, StreamSchema, arrow_type
 from anabranch.tables.origin import Origin
@@ -73,6 +74,7 @@ class TableInfo:
             raise DataError("KEY_WANTED", f'table "{name}" has no key', hint="add PRIMARY KEY (column, …)")
         if len(set(whole_key)) < len(whole_key):
             raise DataError("COLUMN_EXISTS", f'a column comes twice in the key of table "{name}"')
+        refuse_nested_keys(schema, whole_key)
         said = {_known(schema, column).name for column in required} | set(whole_key)
         return TableInfo(name, schema, whole_key, tuple(n for n in schema.names if n in said), retain_us, origin=origin)
 

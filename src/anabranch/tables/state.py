@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from anabranch.kernels.groups import encode
 from anabranch.kernels.keyed import KeyIndex, Places, last_of_each
+from anabranch.kernels.nested import comparable
 from anabranch.kernels.values import Column
 
 Mask = NDArray[np.bool_]
@@ -128,7 +129,8 @@ class State:
         whole = pa.concat_tables(pieces).combine_chunks()
         if len(self._runs) == 1 and self._runs[0].is_sorted:
             return whole
-        return whole.take(pc.sort_indices(whole, sort_keys=[(name, "ascending") for name in self.key]))
+        by = pa.table({name: comparable(whole.column(name)) for name in self.key})
+        return whole.take(pc.sort_indices(by, sort_keys=[(name, "ascending") for name in self.key]))
 
     # -- changing ----------------------------------------------------------------------------------
 

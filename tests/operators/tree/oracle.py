@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from anabranch.operators.tree.nodes import Expire, Join, Node, SetOperation, Union
+from anabranch.operators.tree.nodes import Expire, Join, Node, SetOperation, Union, Unnest
 from tests.operators.tree.rows import Bag, Row, settled
 
 Condition = Callable[[Row, Row], bool | None]
@@ -24,7 +24,18 @@ def answer(node: Node, schemas: Sequence[pa.Schema], inputs: Sequence[Bag], reac
         return Counter({row: n for row, n in inputs[0].items() if not _is_old(row[at], reached - node.after)})
     if isinstance(node, Join):
         return _join(node, schemas, inputs[0], inputs[1], condition)
+    if isinstance(node, Unnest):
+        return _unnested(node, schemas[0], inputs[0])
     raise AssertionError(node)
+
+
+def _unnested(node: Unnest, schema: pa.Schema, rows: Bag) -> Bag:
+    at, found = schema.get_field_index(node.array), Bag()
+    for row, count in rows.items():
+        elements = list(enumerate(row[at] or ())) or ([(None, None)] if node.outer else [])
+        for place, element in elements:
+            found[row + ((place, element) if node.place else (element,))] += count
+    return found
 
 
 def _is_old(time: object, bound: int) -> bool:

@@ -17,11 +17,16 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from anabranch.column_types import is_nested
+from anabranch.column_types import sql_type as spark_name
 from anabranch.operators.columns import bind
 from anabranch.operators.tree import nodes as n
 
 Bag = Counter[tuple[Any, ...]]
 
+ARRAY, STRUCT = "ARRAY<BIGINT>", "STRUCT<p: INT, q: ARRAY<BIGINT>>"
+_DUCK = {STRUCT: "STRUCT(p INTEGER, q BIGINT[])", ARRAY: "BIGINT[]"}
+"""Types of Spark as DuckDB writes them."""
 _SQL = {"int32": "INTEGER", "int64": "BIGINT", "double": "DOUBLE", "string": "VARCHAR", "bool": "BOOLEAN"}
 _BY_PEERS = ("rank", "dense_rank", "percent_rank", "cume_dist")
 
@@ -58,10 +63,21 @@ def bag_of(rows: pa.Table, weights: Iterable[int] | None = None) -> Bag:
     return Counter({row: count for row, count in bag.items() if count})
 
 
+class Struct(dict[str, Any]):
+    """A struct that can be counted."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self.items()))
+
+
 def plain(value: Any) -> Any:
     """A value as it compares: NaN is NaN, there is one zero, and a time is a time in UTC."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
+    if isinstance(value, dict):
+        return Struct((name, plain(part)) for name, part in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(map(plain, value))
     return value.astimezone(dt.UTC) if isinstance(value, dt.datetime) else value
 
 
@@ -90,6 +106,9 @@ def schema_of(node: n.Node, known: Sequence[pa.Schema], schemas: Mapping[str, pa
         case n.Aggregate():
             calls = [(call.name, _type(call, read[0])) for call in node.calls]
             return pa.schema([*(read[0].field(key) for key in node.keys), *calls])
+        case n.Unnest():
+            place = [] if node.place is None else [pa.field(node.place, pa.int32())]
+            return pa.schema([*read[0], *place, pa.field(node.element, read[0].field(node.array).type.value_type)])
         case n.Latest():
             return pa.schema([field for field in read[0] if field.name != node.change])
         case n.Ranked():
@@ -114,6 +133,8 @@ def _type(call: n.Call, read: pa.Schema) -> pa.DataType:
 
 
 def sql_type(type_: pa.DataType) -> str:
+    if is_nested(type_):
+        return _DUCK[spark_name(type_)]
     return "TIMESTAMPTZ" if pa.types.is_timestamp(type_) else _SQL[str(type_)]
 
 
@@ -126,7 +147,7 @@ def _of_node(node: n.Node, known: Sequence[pa.Schema], reached: int) -> str:
     read = [known[i] for i in node.reads]
     match node:
         case n.Rows():
-            columns = [f"CAST({sql} AS {sql_type(bind(sql, read[0]).type)})" for _, sql in node.columns]
+            columns = [f"CAST({_duck(sql)} AS {sql_type(bind(sql, read[0]).type)})" for _, sql in node.columns]
             where = "" if node.where is None else f" WHERE {node.where}"
             return f"SELECT {', '.join(columns)} FROM n{node.input}{where}"
         case n.Join():
@@ -148,6 +169,15 @@ def _of_node(node: n.Node, known: Sequence[pa.Schema], reached: int) -> str:
         case n.Ranked():
             calls = [_window_call(call, node, read[0]) for call in node.calls]
             return f"SELECT *, {', '.join(calls)} FROM n{node.input}"
+        case n.Unnest():
+            place = "" if node.place is None else "CAST(place AS INTEGER), "
+            rows = f"SELECT *, unnest(range(len({node.array}))) AS place FROM n{node.input}"
+            found = f"SELECT * EXCLUDE (place), {place}{node.array}[place + 1] FROM ({rows})"
+            if not node.outer:
+                return found
+            nulls = "NULL" if node.place is None else "NULL, NULL"
+            none = f"SELECT *, {nulls} FROM n{node.input} WHERE coalesce(len({node.array}), 0) = 0"
+            return f"{found} UNION ALL {none}"
         case n.Latest():
             turn = read[0].names[-1]  # of a feed: see `random_trees`
             last = f"row_number() OVER (PARTITION BY {', '.join(node.key)} ORDER BY {turn} DESC) AS place"
@@ -160,6 +190,13 @@ def _of_node(node: n.Node, known: Sequence[pa.Schema], reached: int) -> str:
             )
         case _:
             raise AssertionError(node)
+
+
+def _duck(sql: str) -> str:
+    """An expression in DuckDB's words."""
+    for spark, duck in _DUCK.items():
+        sql = sql.replace(spark, duck)
+    return sql
 
 
 def _join(node: n.Join, left: pa.Schema, right: pa.Schema) -> str:

@@ -17,21 +17,27 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from anabranch.column_types import is_nested
 from anabranch.operators.tree import nodes as n
 from anabranch.operators.tree.changes import Changes
 from anabranch.operators.tree.steps import STEPS
 from anabranch.operators.tree.steps.calls import FUNCTIONS
 from anabranch.schema import TIME_TYPE
-from tests.operators.tree.oracle_tree import Bag, plain, schema_of
+from tests.operators.tree.oracle_tree import ARRAY, STRUCT, Bag, plain, schema_of
 
 KINDS = tuple(sorted(STEPS))
 SECOND = 1_000_000
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
+_LIST = pa.list_(pa.int64())
+_STRUCT = pa.struct([("p", pa.int32()), ("q", _LIST)])
+"""Nothing in them is NULL: DuckDB puts that last in an order, and Spark first."""
+
 SCHEMAS = {
     "r": pa.schema([("k", pa.int64()), ("s", pa.string()), ("x", pa.float64()), ("t", TIME_TYPE)]),
     "u": pa.schema([("k", pa.int64()), ("i", pa.int32()), ("s", pa.string()), ("b", pa.bool_())]),
     "v": pa.schema([("i", pa.int32()), ("x", pa.float64()), ("t", TIME_TYPE)]),
+    "w": pa.schema([("k", pa.int64()), ("a", _LIST), ("z", _STRUCT)]),
     "f": pa.schema([("change", pa.string()), ("k", pa.int64()), ("s", pa.string()), ("turn", pa.int64())]),
 }
 FEED = "f"
@@ -43,6 +49,8 @@ _VALUES: dict[Any, Sequence[Any]] = {
     pa.float64(): (None, -1.25, 0.0, 0.5, 2.0, float("nan")),
     pa.string(): (None, "", "a", "b", "ä", "Z"),
     pa.bool_(): (None, True, False),
+    _LIST: (None, (), (0,), (1,), (1, 0), (2, 2, -2)),
+    _STRUCT: (None, {"p": 1, "q": (1,)}, {"p": 0, "q": ()}, {"p": 1, "q": (1, 2)}, {"p": 2, "q": (0,)}),
     TIME_TYPE: (None, *(START + dt.timedelta(seconds=second) for second in range(6))),
 }
 _NUMBERS = (pa.int64(), pa.int32(), pa.float64())
@@ -204,6 +212,13 @@ class RandomTree:
                     self._add(n.Expire(node, self.chance.choice(times), self.chance.randint(0, 5) * SECOND))
             case "latest":
                 self._latest()
+            case "unnest":
+                arrays = self._columns(node, _LIST)
+                if arrays:
+                    place = self._name() if self.chance.random() < 0.5 else None
+                    self._add(
+                        n.Unnest(node, self.chance.choice(arrays), self._name(), place, self.chance.random() < 0.5)
+                    )
             case _:
                 raise AssertionError(kind)
 
@@ -244,6 +259,8 @@ class RandomTree:
             return self.chance.choice((f"coalesce({name}, 'n')", f"{name} = 'a'", f"length({name})", f"{name} IS NULL"))
         if column.type == pa.bool_():
             return f"NOT {name}"
+        if column.type == _STRUCT:
+            return self.chance.choice((f"({name}).p", f"({name}).q"))
         return f"{name} IS NOT NULL"
 
     def _condition(self, schema: pa.Schema) -> str:
@@ -278,6 +295,7 @@ class RandomTree:
     @staticmethod
     def _spark(type_: pa.DataType) -> str:
         names = {pa.int64(): "BIGINT", pa.int32(): "INT", pa.float64(): "DOUBLE", pa.string(): "STRING"}
+        names |= {_LIST: ARRAY, _STRUCT: STRUCT}
         return names.get(type_) or ("BOOLEAN" if type_ == pa.bool_() else "TIMESTAMP")
 
     def _join(self, left: int, right: int) -> None:
@@ -313,6 +331,8 @@ class RandomTree:
         chosen = self.chance.choice(filters) if filters and self.chance.random() < 0.3 else None
         function = self.chance.choice(("count", "count", "sum", "avg", "min", "max"))
         arguments = self._quarters(node) if function in ("sum", "avg") else self._columns(node)
+        if function in ("min", "max"):
+            arguments = [name for name in arguments if not is_nested(self.schemas[node].field(name).type)]
         if not arguments or (function == "count" and self.chance.random() < 0.4):
             return n.Call(self._name(), "count", filter=chosen)
         if chosen is not None and self.chance.random() < 0.3:
@@ -341,7 +361,8 @@ class RandomTree:
             if chance.random() < 0.4:
                 arguments = (name, chance.choice(self._columns(node, type_)))
             elif chance.random() < 0.5:
-                options.append(("default", chance.choice([v for v in _VALUES[type_][:5] if v is not None])))
+                if not is_nested(type_):
+                    options.append(("default", chance.choice([v for v in _VALUES[type_][:5] if v is not None])))
         elif function in ("sum", "avg"):
             numbers = self._quarters(node)
             if not numbers:

@@ -23,6 +23,9 @@ NAN = "NaN"
 MICROSECOND = datetime.timedelta(microseconds=1)
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
+LIST = pa.list_(pa.float64())
+STRUCT = pa.struct([("p", pa.int32()), ("q", LIST)])
+
 VALUES: dict[pa.DataType, list[Any]] = {
     pa.int32(): [None, -3, 0, 1, 2, 7],
     pa.int64(): [None, -(2**63), -(2**40), 0, 1, 2**63 - 1],
@@ -30,6 +33,8 @@ VALUES: dict[pa.DataType, list[Any]] = {
     pa.string(): [None, "", "a", "ab", "ä"],
     pa.bool_(): [None, True, False],
     pa.decimal128(10, 2): [None, decimal.Decimal("1.10"), decimal.Decimal("-0.05"), decimal.Decimal("99999999.99")],
+    LIST: [None, [], [None], [0.0], [-0.0, None], [math.nan], [math.nan, 1.5]],
+    STRUCT: [None, {"p": None, "q": None}, {"p": 1, "q": []}, {"p": 1, "q": [math.nan]}, {"p": 2, "q": [-0.0]}],
     pa.timestamp("us", tz="UTC"): [None, *(EPOCH + n * MICROSECOND for n in (-5, 0, 3, 10))],
 }
 
@@ -38,7 +43,9 @@ def plain(value: Any) -> Any:
     """Something that is equal to what SQL calls equal."""
     if isinstance(value, float):
         return NAN if math.isnan(value) else value + 0.0
-    return value
+    if isinstance(value, dict):
+        return tuple((name, plain(part)) for name, part in value.items())
+    return tuple(map(plain, value)) if isinstance(value, list) else value
 
 
 def row(values: Iterable[Any]) -> Row:

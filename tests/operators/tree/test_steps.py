@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from anabranch.operators.tree.changes import Changes
-from anabranch.operators.tree.nodes import Expire, Join, JoinKind, Node, SetOperation, Union
+from anabranch.operators.tree.nodes import Expire, Join, JoinKind, Node, SetOperation, Union, Unnest
 from anabranch.operators.tree.steps import STEPS, step_of
 from anabranch.operators.tree.steps.expire import ExpireStep
 from tests.operators.tree.oracle import Condition, answer
 from tests.operators.tree.playing import play
-from tests.operators.tree.rows import EPOCH, MICROSECOND, Source, bag, changes_of
+from tests.operators.tree.rows import EPOCH, LIST, MICROSECOND, STRUCT, Source, bag, changes_of
 from tests.sampling import SEED
 
 TIME = pa.timestamp("us", tz="UTC")
@@ -47,6 +47,26 @@ def test_set_operations(operation: str, all_: bool, tmp_path: Path, hashing: str
     run(node, [left, pa.schema([("x", pa.float64()), ("y", pa.bool_())])], tmp_path)
 
 
+@pytest.mark.parametrize("all_", [False, True])
+@pytest.mark.parametrize("operation", ["intersect", "except"])
+def test_set_operations_of_arrays_and_structs(operation: str, all_: bool, tmp_path: Path, hashing: str) -> None:
+    node = SetOperation(0, 1, operation, all_)  # type: ignore[arg-type]
+    run(node, [pa.schema([("a", LIST), ("b", STRUCT)]), pa.schema([("x", LIST), ("y", STRUCT)])], tmp_path)
+
+
+@pytest.mark.parametrize("place", [None, "at"])
+@pytest.mark.parametrize("outer", [False, True])
+def test_elements_of_arrays(outer: bool, place: str | None, tmp_path: Path) -> None:
+    schema = pa.schema([("a", LIST), ("b", STRUCT)])
+    run(Unnest(0, "a", "x", place, outer), [schema], tmp_path, rounds=4)
+
+
+def test_elements_only_come_where_rows_do() -> None:
+    step = step_of(Unnest(0, "a", "x"), [pa.schema([("a", LIST)])], [True])
+    assert step.only_comes
+    assert step.kept() == {}
+
+
 # -- expiry ------------------------------------------------------------------------------------------
 
 
@@ -75,6 +95,16 @@ def test_rows_that_come_too_late_never_come_and_it_is_known_when_the_next_go() -
 
 
 # -- joins -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keys", [(("a", "d"),), (("b", "e"),)], ids=str)
+@pytest.mark.parametrize("join", ["inner", "full", "anti", "not_in"])
+def test_joins_by_arrays_and_structs(
+    join: JoinKind, keys: tuple[tuple[str, str], ...], tmp_path: Path, hashing: str
+) -> None:
+    left, right = pa.schema([("a", LIST), ("b", STRUCT)]), pa.schema([("d", LIST), ("e", STRUCT), ("f", pa.int32())])
+    run(Join(0, 1, join, keys), [left, right], tmp_path, rounds=2)
+
 
 JOINS: list[JoinKind] = ["inner", "left", "right", "full", "semi", "anti", "not_in"]
 

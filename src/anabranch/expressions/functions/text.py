@@ -75,6 +75,13 @@ TEXT = (
         example=Example("substring('stream', 2, 3)", "tre"),
     ),
     ScalarFunction(
+        "split",
+        "The parts of a text between matches of a regular expression, perhaps at most so many.",
+        group=GROUP,
+        rules={exp.RegexpSplit: Rule(text.split, "STRING, literal of plain characters: ARRAY<STRING>", _BINARY)},
+        example=Example("split('a,b', ',')", ["a", "b"]),
+    ),
+    ScalarFunction(
         "trim",
         "The text without spaces, or other characters, at its ends.",
         group=GROUP,
@@ -145,7 +152,6 @@ rpad: The text filled up on the right to so many characters.
 sentences: A text as arrays of sentences and words.
 soundex: How the text sounds, as a code.
 space: So many spaces.
-split: The parts of a text between matches of a regular expression.
 split_part: One of the parts of a text between separators.
 substring_index: The text before so many separators.
 to_char, to_varchar: A number or a time written in a format.

@@ -18,6 +18,7 @@ from anabranch.operators.tree.nodes import (
     Source,
     Top,
     Union,
+    Unnest,
 )
 
 
@@ -78,6 +79,9 @@ def described(node: Node) -> str:
         return f"expire {(node.after + 1) // 1000 / 1000:g} s after {node.column}"
     if isinstance(node, Latest):
         return f"latest of each {', '.join(node.key)} by {node.change}"
+    if isinstance(node, Unnest):
+        place = "" if node.place is None else f" at {node.place}"
+        return f"elements of {node.array} as {node.element}{place}{', or NULL' if node.outer else ''}"
     return node.kind
 
 

@@ -214,8 +214,28 @@ class Latest(Node):
         return (self.input,)
 
 
+@dataclass(frozen=True)
+class Unnest(Node):
+    """Each row once for each element of its array, with the element and perhaps its place, from 0 on, behind it.
+
+    `outer`: one whose array has none, or is NULL, stays with NULLs.
+    """
+
+    kind: ClassVar[str] = "unnest"
+    input: int
+    array: str
+    element: str
+    place: str | None = None
+    outer: bool = False
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        return (self.input,)
+
+
 NODES: dict[str, type[Node]] = {
-    node.kind: node for node in (Source, Part, Rows, Join, Aggregate, Union, SetOperation, Top, Ranked, Expire, Latest)
+    node.kind: node
+    for node in (Source, Part, Rows, Join, Aggregate, Union, SetOperation, Top, Ranked, Expire, Latest, Unnest)
 }
 """Every kind of node there is."""
 

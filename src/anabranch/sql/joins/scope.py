@@ -96,6 +96,12 @@ class JoinScope(Scope):
         sources = self._having(name)
         return sources[0].full(sources[0].find(name) or name) if len(sources) == 1 else None
 
+    def has(self, source: str | None, name: str) -> bool:
+        if source is None:
+            return bool(self._having(name))
+        known = self.source(source)
+        return known is not None and known.find(name) is not None
+
     def name_of(self, node: exp.Column) -> str | None:
         """The column of the joined row that a reference means, or None."""
         if node.args.get("db") is not None:

@@ -21,6 +21,7 @@ from anabranch.sql.reading.names import take_new_name
 from anabranch.sql.statements import CreateStream, CreateStreamAs, Statement
 
 T = TypeVar("T")
+_OPENS, _CLOSES = (TokenType.L_PAREN, TokenType.LT), (TokenType.R_PAREN, TokenType.GT)
 
 
 def take_create_stream(cursor: Cursor) -> Statement:
@@ -65,7 +66,7 @@ def take_type(cursor: Cursor, behind: tuple[str, ...] = ()) -> str:
     while (token := cursor.peek()) is not None:
         if depth == 0 and word(token) in (",", ")", *behind):
             break
-        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        depth += (token.token_type in _OPENS) - (token.token_type in _CLOSES and depth > 0)
         cursor.advance()
     sql = cursor.source(begin, cursor.index)
     end, cursor.index = cursor.index, begin

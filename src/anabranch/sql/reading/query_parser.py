@@ -15,6 +15,7 @@ from anabranch.sql.checking.safety import called
 from anabranch.sql.reading.clauses import take_clauses
 from anabranch.sql.reading.group_windows import with_windows
 from anabranch.sql.reading.tokens import error_at
+from anabranch.sql.reading.unnesting import with_laterals
 from anabranch.sql.reading.window_tables import with_bare_ends
 from anabranch.sql.tree import Select
 
@@ -68,7 +69,7 @@ def _parse_tree(tokens: list[Token], text: str) -> exp.Expr:
         raise _syntax_error("", None, tokens, text) from None
     tree = trees[0] if len(trees) == 1 else None
     if isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery):
-        return _with_whole_intervals(with_windows(_with_units(tree)))
+        return _with_whole_intervals(with_windows(with_laterals(_with_units(tree))))
     raise error_at("SYNTAX_ERROR", "this is not a query", text, tokens[0].start, hint="begin with SELECT")
 
 

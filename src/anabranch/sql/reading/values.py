@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 from sqlglot.tokenizer_core import TokenType
 
-from anabranch.errors import AnabranchError
+from anabranch.errors import AnabranchError, DataError
 from anabranch.expressions.reading import NUMBER
-from anabranch.schema import TIME_TYPE, arrow_type
+from anabranch.fitting import as_type, typed_array
+from anabranch.schema import TIME_TYPE, arrow_type, is_nested
 from anabranch.sql.reading.cursor import Cursor
 
 _TEXT = (TokenType.STRING, TokenType.RAW_STRING)
-_PLAIN = "VALUES takes literals, CAST of a literal, NULL and current_timestamp(); nothing is computed"
+_PLAIN = (
+    "VALUES takes literals, CAST of a literal, array(…), named_struct(…), NULL and current_timestamp(); "
+    "nothing is computed"
+)
 _CLOCKS = ("CURRENT_TIMESTAMP", "NOW")
 
 
@@ -42,12 +47,13 @@ def columns_of(rows: list[list[Any]]) -> list[list[Any]]:
     [[Decimal('1.5'), Decimal('2')], [1, 2]]
     """
     columns = [list(column) for column in zip(*rows, strict=True)]
-    return [
-        [Decimal(value) if type(value) is int else value for value in column]
-        if any(isinstance(value, Decimal) for value in column)
-        else column
-        for column in columns
-    ]
+    return [_alike(column) for column in columns]
+
+
+def _alike(values: list[Any]) -> list[Any]:
+    if any(isinstance(value, Decimal) for value in values):
+        return [Decimal(value) if type(value) is int else value for value in values]
+    return values
 
 
 def counted(count: int, what: str) -> str:
@@ -135,12 +141,59 @@ def _take_word(cursor: Cursor) -> Any:
             type_ = _take_type(cursor)
             cursor.expect(")")
             return _cast(value, type_, cursor, begin)
+    for name, take in (("ARRAY", _take_array), ("NAMED_STRUCT", _take_named_struct), ("STRUCT", _take_struct)):
+        if cursor.words(name, "("):
+            return take(cursor)
     token = cursor.tokens[begin]
     raise cursor.error_here(
         "VALUE_NOT_PLAIN",
         f'expected a value, got "{token.text}"',
         hint=_PLAIN,
     )
+
+
+def _take_array(cursor: Cursor) -> list[Any]:
+    """What follows `array(`."""
+    items: list[Any] = []
+    while not cursor.words(")"):
+        if items:
+            cursor.expect(",")
+        items.append(take_value(cursor))
+    return _alike(items)
+
+
+def _take_named_struct(cursor: Cursor) -> dict[str, Any]:
+    """What follows `named_struct(`: names and values in turn."""
+    fields: dict[str, Any] = {}
+    while not fields or cursor.words(","):
+        begin, token = cursor.index, cursor.peek()
+        if token is None or token.token_type not in _TEXT:
+            cursor.fail("expected a field's name in quotes")
+        name = _take_text(cursor)
+        cursor.expect(",")
+        _set_field(fields, name, take_value(cursor), cursor, begin)
+    cursor.expect(")")
+    return fields
+
+
+def _take_struct(cursor: Cursor) -> dict[str, Any]:
+    """What follows `struct(`: values with their names."""
+    fields: dict[str, Any] = {}
+    while not fields or cursor.words(","):
+        begin = cursor.index
+        value = take_value(cursor)
+        if not cursor.words("AS"):
+            cursor.fail("expected AS and the field's name")
+        _set_field(fields, cursor.name("a field's name"), value, cursor, begin)
+    cursor.expect(")")
+    return fields
+
+
+def _set_field(fields: dict[str, Any], name: str, value: Any, cursor: Cursor, begin: int) -> None:
+    if name in fields:
+        cursor.index = begin
+        raise cursor.error_here("COLUMN_EXISTS", f'field "{name}" comes twice')
+    fields[name] = value
 
 
 def _take_text(cursor: Cursor) -> str:
@@ -173,6 +226,12 @@ def _take_number(cursor: Cursor, sign: str = "") -> Any:
 def _take_type(cursor: Cursor) -> str:
     begin = cursor.index
     name = cursor.name("a type")
+    if cursor.words("<"):
+        depth = 1
+        while depth:
+            token = cursor.advance()
+            depth += (token.token_type == TokenType.LT) - (token.token_type == TokenType.GT)
+        return cursor.source(begin, cursor.index)
     if cursor.words("("):
         while not cursor.words(")"):
             cursor.advance()
@@ -191,6 +250,8 @@ def _cast(value: Any, type_name: str, cursor: Cursor, begin: int) -> Any:
         raise wrong(problem.message, hint=problem.hint) from None
     if value is None:
         return None
+    if is_nested(target):
+        return _cast_parts(value, target, wrong)
     try:
         if pa.types.is_timestamp(target) and isinstance(value, str):
             return parse_time(value)
@@ -203,6 +264,14 @@ def _cast(value: Any, type_name: str, cursor: Cursor, begin: int) -> Any:
         return pa.scalar(value).cast(target).as_py()
     except (pa.ArrowException, ValueError, OverflowError):
         raise wrong(f"{value!r} is not a {type_name.upper()}") from None
+
+
+def _cast_parts(value: Any, target: pa.DataType, wrong: Callable[..., AnabranchError]) -> Any:
+    """Arrays and structs take a type where that changes no value in them."""
+    try:
+        return as_type(typed_array([value], target, "value"), target, "value")[0].as_py()
+    except DataError as problem:
+        raise wrong(problem.message.replace("column ", "", 1), detail=problem.detail, hint=problem.hint) from None
 
 
 def _as_text(value: Any) -> str:

@@ -16,6 +16,7 @@ from anabranch.errors import AnabranchError, SqlError, did_you_mean
 from anabranch.functions import AGGREGATES, named
 from anabranch.schema import StreamSchema
 from anabranch.sql.checking.safety import called
+from anabranch.sql.standing.fields import with_fields
 from anabranch.sql.tree import Select
 
 
@@ -189,7 +190,15 @@ class Scope:
                 return exp.Paren(this=aliases[inner.name.lower()].copy())
             raise self.not_found(inner, list(aliases or ()))
 
-        return without_own_functions(node.copy()).transform(replace)
+        return self.reaching(without_own_functions(node.copy())).transform(replace)
+
+    def reaching(self, node: exp.Expr) -> exp.Expr:
+        """The expression, changed, in which names that reach into a column are told from columns of sources."""
+        return with_fields(node, self.has)
+
+    def has(self, source: str | None, name: str) -> bool:
+        """Whether a source, or if None any, has a column."""
+        return (source is None or source.lower() == self.alias.lower()) and self.find(name) is not None
 
     def hidden_by_window(self, name: str, node: exp.Expr) -> SqlError:
         return self.select.error(

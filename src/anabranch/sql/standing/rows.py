@@ -11,14 +11,17 @@ from sqlglot import exp
 from anabranch.errors import AnabranchError
 from anabranch.expressions import NotEvaluable
 from anabranch.operators.select import SelectRows
+from anabranch.operators.unnest import UnnestRows
 from anabranch.schema import ARRIVAL_COLUMN, StreamSchema, sql_type
 from anabranch.sql.checking.safety import spark_text
 from anabranch.sql.checking.time_texts import without_the_clock
 from anabranch.sql.reading.hints import refuse_hints
 from anabranch.sql.reading.reduce_by import Registered
 from anabranch.sql.standing.columns import Scope, column, conjuncts, joined, sql_of
+from anabranch.sql.standing.fields import last_field
 from anabranch.sql.standing.sources import IN_WINDOWS, Lookup, one_stream, refuse_clauses, refuse_emit
 from anabranch.sql.standing.standing_plan import StandingPlan
+from anabranch.sql.standing.unnest import ElementScope, with_elements, without_laterals
 from anabranch.sql.tree import Select
 
 INPUT_VIEW = "__input"
@@ -52,13 +55,17 @@ def is_of_rows(select: Select) -> bool:
 
 def plan_rows(select: Select, lookup: Lookup, reducers: Registered) -> StandingPlan:
     """The operator, and the Spark SQL behind it where Arrow cannot do an expression."""
-    scope, tree = one_stream(select, lookup)
+    laterals, bare = without_laterals(select)
+    one, tree = one_stream(bare, lookup)
     refuse_clauses(select, tree, IN_WINDOWS)
     refuse_emit(select)
     refuse_hints(select, "the query has no window")
+    scope = with_elements(one, laterals)
     filter_sql, rest = conditions_of(scope, tree)
     answer = answer_of_rows(scope, tree, rest)
     operator = SelectRows(scope.stream, answer.columns, answer.operator_time, filter_sql)
+    if isinstance(scope, ElementScope):
+        operator = UnnestRows(scope.stream, answer.columns, answer.operator_time, filter_sql, scope.arrays)
     return StandingPlan(operator, answer.residual_sql, answer.schema, answer.time)
 
 
@@ -141,9 +148,12 @@ def star_names(scope: Scope, item: exp.Expr, star: exp.Star) -> list[str]:
 
 
 def output_name(item: exp.Expr, value: exp.Expr) -> str:
-    """The name of an answer column: its alias, the column's name, or the expression's text."""
+    """The name of an answer column: its alias, the name of the column or field, or the expression's text."""
     if isinstance(item, exp.Alias):
         return item.alias
+    field = last_field(value)
+    if field is not None:
+        return field
     return value.name if isinstance(value, exp.Column) else sql_of(item).replace("`", "").replace("${", "{")
 
 

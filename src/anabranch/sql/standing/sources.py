@@ -21,7 +21,10 @@ Lookup = Callable[[str], StreamSchema]
 
 CLAUSES: dict[str, tuple[str, str]] = {
     "with_": ("WITH cannot be used in a standing query", "make each step a stream with CREATE STREAM … AS SELECT …"),
-    "laterals": ("LATERAL VIEW cannot be used in a standing query", "ask once with SELECT"),
+    "laterals": (
+        "LATERAL VIEW cannot be used in windows and joins of streams",
+        "unnest in a CREATE STREAM … AS SELECT … first and read that stream",
+    ),
     "sort": ("a standing query answers in the order of time", "leave SORT BY out"),
     "cluster": ("a standing query answers in the order of time", "leave CLUSTER BY out"),
     "distribute": ("a standing query decides itself where rows go", "leave DISTRIBUTE BY out"),

@@ -11,11 +11,13 @@ from sqlglot import exp
 
 from anabranch.operators.tree.nodes import Aggregate
 from anabranch.sql.standing.columns import column, in_parentheses
+from anabranch.sql.standing.fields import with_fields
 from anabranch.sql.standing.rows import output_name, star_of
 from anabranch.sql.standing.sources import KEYWORDS
 from anabranch.sql.trees.context import Context, Ctes
 from anabranch.sql.trees.correlation import Correlation
 from anabranch.sql.trees.draft import Place, names_of
+from anabranch.sql.trees.generating import with_generator
 from anabranch.sql.trees.grouping import GroupedResolver, Groups, has_aggregate, read_groups
 from anabranch.sql.trees.joining import Condition, applied, attached, build, columns_of
 from anabranch.sql.trees.ordering import Ordering, read_ordering, topped
@@ -31,9 +33,8 @@ from anabranch.sql.trees.with_clause import with_ctes
 Use = Literal["query", "exists", "in", "value"]
 
 _HANDLED = {"kind", "expressions", "from_", "joins", "where", "group", "having", "windows", "qualify", "distinct",
-            "order", "limit", "offset", "with_", "sort"}  # fmt: skip
+            "order", "limit", "offset", "with_", "sort", "laterals"}  # fmt: skip
 _CLAUSES = {
-    "laterals": ("LATERAL VIEW is not available where answers change", "ask once with SELECT", "LATERAL"),
     "cluster": ("CLUSTER BY says nothing of an answer that changes", "leave it out", "CLUSTER"),
     "distribute": ("DISTRIBUTE BY says nothing of an answer that changes", "leave it out", "DISTRIBUTE"),
 }
@@ -45,7 +46,7 @@ def plan_block(context: Context, tree: exp.Select, ctes: Ctes) -> Relation:
     """A SELECT that is about nothing around it."""
     if not tree.expressions:
         raise context.select.error("SYNTAX_ERROR", "SELECT without columns", tree, hint="name what is wanted")
-    block = _Block(context, tree, None, ctes)
+    block = _Block(context, with_generator(tree), None, ctes)
     answered = block.answered("query")
     return Relation(answered.node, block.outputs)
 
@@ -79,7 +80,7 @@ class _Block:
         tree = self.tree
         self._check_clauses()
         self.ctes = with_ctes(self.context, tree, self.ctes)
-        read = read_from(self.context, tree, self.outer, self.ctes, self._read_on)
+        read = read_from(self.context, tree, self.outer, self.ctes, self._read_on, self._read_array)
         scope = Scope(self.context.select, read.fields, self.outer)
         conditions = self._where(scope)
         own = columns_of(self.context, read.item)
@@ -112,6 +113,13 @@ class _Block:
 
     def _read_on(self, on: exp.Expr, scope: Scope) -> list[Condition]:
         return Resolver(self.context, scope, self.ctes, "ON").conditions(on)
+
+    def _read_array(self, written: exp.Expr, scope: Scope) -> exp.Expr:
+        resolver = Resolver(self.context, scope, self.ctes, "LATERAL VIEW")
+        value = resolver.read(written)
+        if resolver.attached:
+            raise self.context.refuse("LATERAL VIEW cannot hold a subquery", written, "join with it in FROM")
+        return value
 
     def _where(self, scope: Scope) -> list[Condition]:
         where = self.tree.args.get("where")
@@ -277,12 +285,12 @@ class _Block:
                 continue
             resolver.aliases = aliases
             value = resolver.read(item.unalias())
-            written = item.unalias()
+            written = with_fields(item.unalias().copy(), scope.has)
             if isinstance(written, exp.Column) and not isinstance(item, exp.Alias):
                 found = scope.here(written)
                 name = found.name if found is not None else written.name
             else:
-                name = output_name(item, exp.Null())
+                name = output_name(item, exp.Null() if isinstance(written, exp.Column) else written)
             items.append((name, value, item))
             if isinstance(item, exp.Alias):
                 aliases.setdefault(item.alias.lower(), value)

@@ -24,6 +24,7 @@ from anabranch.operators.tree.nodes import (
     Source,
     Top,
     Union,
+    Unnest,
 )
 from anabranch.sql.checking.safety import called
 from anabranch.sql.reading.intervals import format_us
@@ -81,7 +82,7 @@ def bounds_of(
 
 def _bound(node: Draft, below: Sequence[Growth], grows: str | None) -> str | None:
     """What bounds what a node keeps: empty if it keeps nothing, None if nothing does."""
-    if isinstance(node, Source | Part | DraftRows | Union):
+    if isinstance(node, Source | Part | DraftRows | Union | Unnest):
         return ""
     if isinstance(node, Expire):
         return f"rows for {format_us(_whole(node.after))}"
@@ -135,6 +136,8 @@ def _growth(node: Draft, below: Sequence[Growth], grows: str | None, schema: pa.
     comes = all(growth.comes for growth in below)
     if isinstance(node, Union):
         return Growth(grows, why, few, comes)
+    if isinstance(node, Unnest):
+        return Growth(grows, why, few | kept, comes)
     is_inner = isinstance(node, DraftJoin) and node.join == "inner"
     return Growth(grows, why, few | kept, comes and (is_inner or (isinstance(node, Aggregate) and not node.calls)))
 

@@ -25,6 +25,7 @@ from anabranch.operators.tree.nodes import (
     Source,
     Top,
     Union,
+    Unnest,
 )
 from anabranch.sql.standing.columns import column
 
@@ -59,7 +60,9 @@ class DraftJoin:
         return (self.left, self.right)
 
 
-Draft = DraftRows | DraftJoin | Source | Part | Aggregate | Union | SetOperation | Top | Ranked | Expire | Latest
+Draft = (
+    DraftRows | DraftJoin | Source | Part | Aggregate | Union | SetOperation | Top | Ranked | Expire | Latest | Unnest
+)
 
 
 @dataclass(frozen=True)

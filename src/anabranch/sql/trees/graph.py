@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from anabranch.operators.tree.nodes import Aggregate, Expire, Latest, Part, Ranked, SetOperation, Top, Union
+from anabranch.operators.tree.nodes import Aggregate, Expire, Latest, Part, Ranked, SetOperation, Top, Union, Unnest
 from anabranch.sql.trees.draft import Draft, DraftJoin, DraftRows, Drafts, Place
 
 
@@ -52,7 +52,7 @@ class Graph:
 
 def moved(node: Draft, places: dict[int, int]) -> Draft:
     """A node that reads others."""
-    if isinstance(node, DraftRows | Aggregate | Top | Ranked | Expire | Latest):
+    if isinstance(node, DraftRows | Aggregate | Top | Ranked | Expire | Latest | Unnest):
         return replace(node, input=places[node.input])
     if isinstance(node, DraftJoin | SetOperation):
         return replace(node, left=places[node.left], right=places[node.right])

@@ -14,7 +14,7 @@ from sqlglot import exp
 from anabranch import expressions
 from anabranch.errors import AnabranchError
 from anabranch.expressions import NotEvaluable
-from anabranch.operators.tree.nodes import Aggregate, Expire, Latest, Ranked, SetOperation, Top, Union
+from anabranch.operators.tree.nodes import Aggregate, Expire, Latest, Ranked, SetOperation, Top, Union, Unnest
 from anabranch.sql.standing.columns import column, sql_of
 from anabranch.sql.trees.draft import Draft, DraftJoin, DraftRows, Place, as_they_are, names_of
 from anabranch.sql.trees.graph import Graph, moved, nested
@@ -99,6 +99,8 @@ class _Pusher:
             return {node.right: condition} if names <= right and node.join in ("inner", "right") else {}
         if isinstance(node, Aggregate):
             return {node.input: condition} if names <= set(node.keys) else {}
+        if isinstance(node, Unnest):
+            return {} if names & {node.element, node.place} else {node.input: condition}
         if isinstance(node, Latest):
             return {node.input: condition} if names <= set(node.key) else {}
         if isinstance(node, Top | Ranked):

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from anabranch.sql.checking.safety import called
 from anabranch.sql.standing.columns import column, conjuncts, joined, without_own_functions
+from anabranch.sql.standing.fields import with_fields
 from anabranch.sql.trees.context import Context, Ctes
 from anabranch.sql.trees.joining import Attachment, Condition
 from anabranch.sql.trees.scope import Scope
@@ -41,11 +42,15 @@ class Resolver:
     """Whether NULL may be taken for false where the expression stands."""
 
     def read(self, written: exp.Expr) -> exp.Expr:
-        return self.visit(without_own_functions(written.copy()))
+        return self.visit(self._prepared(written))
+
+    def _prepared(self, written: exp.Expr) -> exp.Expr:
+        """A copy in which functions and fields are as they are read."""
+        return with_fields(without_own_functions(written.copy()), self.scope.has)
 
     def conditions(self, written: exp.Expr) -> list[Condition]:
         """A condition as its parts that must all be true."""
-        parts = conjuncts(without_own_functions(written.copy()))
+        parts = conjuncts(self._prepared(written))
         return [self._condition(each) for part in parts for each in factored(part)]
 
     def _condition(self, written: exp.Expr) -> Condition:

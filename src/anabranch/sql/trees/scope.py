@@ -75,6 +75,15 @@ class Scope:
             raise self._ambiguous(node, found)
         return found[0] if found else None
 
+    def has(self, source: str | None, name: str) -> bool:
+        """Whether a source, or if None any, has a column, here or around."""
+        here = any(
+            field.name.lower() == name.lower()
+            and (field.bare if source is None else (field.source or "").lower() == source.lower())
+            for field in self.fields
+        )
+        return here or (self.outer is not None and self.outer.has(source, name))
+
     def around(self, node: exp.Column) -> Field | None:
         """The column of a query around that a name means."""
         if self.outer is None:

@@ -26,6 +26,7 @@ from anabranch.operators.tree.nodes import (
     Source,
     Top,
     Union,
+    Unnest,
 )
 from anabranch.sql.standing.columns import sql_of
 from anabranch.sql.trees.draft import (
@@ -263,6 +264,8 @@ def _need(graph: Graph, number: int, needed: list[set[str]]) -> None:
         needed[node.input] |= wanted | {node.column}
     elif isinstance(node, Latest):
         needed[node.input] |= wanted | {*node.key, node.change}
+    elif isinstance(node, Unnest):
+        needed[node.input] |= (wanted & set(graph.schemas[node.input].names)) | {node.array}
 
 
 def _called(node: Aggregate, wanted: set[str]) -> list[Call]:
@@ -299,6 +302,10 @@ def _narrow(graph: Graph, made: Graph, number: int, node: Draft, wanted: set[str
             return new.input
         new = replace(new, calls=calls)
         return made.add(new, pa.schema([*below, *(schema.field(call.name) for call in calls)]), place)
+    if isinstance(new, Unnest):
+        new = replace(new, place=new.place if new.place in wanted else None)
+        own = [name for name in (new.place, new.element) if name is not None]
+        return made.add(new, pa.schema([*below, *(schema.field(name) for name in own)]), place)
     return made.add(new, without(below, new.change) if isinstance(new, Latest) else below, place)
 
 

@@ -9,14 +9,19 @@ import pyarrow as pa
 from sqlglot import exp
 
 from anabranch.log.stream import changes_name
-from anabranch.operators.tree.nodes import Expire, JoinKind, Latest, Source
+from anabranch.operators.tree.nodes import Expire, JoinKind, Latest, Source, Unnest
 from anabranch.schema import StreamSchema
+from anabranch.sql.checking.safety import called
 from anabranch.sql.reading.intervals import format_us
+from anabranch.sql.reading.unnesting import MAKES_ROWS
 from anabranch.sql.standing.columns import column
+from anabranch.sql.standing.rows import type_name
 from anabranch.sql.standing.sources import look_up, stream_name
+from anabranch.sql.standing.unnest import elements_of, no_array
 from anabranch.sql.trees.context import Context, Ctes
-from anabranch.sql.trees.draft import DraftRows, Place, without
-from anabranch.sql.trees.joining import Condition, Item, Joined, columns_of
+from anabranch.sql.trees.draft import DraftRows, Place, names_of, without
+from anabranch.sql.trees.generating import SOURCE
+from anabranch.sql.trees.joining import Condition, Item, Joined, build, columns_of
 from anabranch.sql.trees.scope import Field, Relation, Scope
 
 _KINDS: dict[tuple[str, str], JoinKind] = {
@@ -28,6 +33,8 @@ _KINDS: dict[tuple[str, str], JoinKind] = {
 
 ReadOn = Callable[[exp.Expr, Scope], list[Condition]]
 """Reads the condition of ON in a scope."""
+ReadArray = Callable[[exp.Expr, Scope], exp.Expr]
+"""Reads the array of a LATERAL VIEW in a scope."""
 
 
 @dataclass
@@ -38,14 +45,20 @@ class From:
     fields: tuple[Field, ...]
 
 
-def read_from(context: Context, tree: exp.Select, outer: Scope | None, ctes: Ctes, read_on: ReadOn) -> From:
+def read_from(
+    context: Context, tree: exp.Select, outer: Scope | None, ctes: Ctes, read_on: ReadOn, read_array: ReadArray
+) -> From:
     """The FROM of a SELECT."""
     source = tree.args.get("from_")
     if source is None:
         raise context.refuse(
             "a query whose answer is kept reads a stream, table or view", tree, "add FROM with the name of one"
         )
-    return _Reader(context, outer, ctes, read_on).several(source.this, tree.args.get("joins") or [])
+    reader = _Reader(context, outer, ctes, read_on, read_array)
+    found = reader.several(source.this, tree.args.get("joins") or [])
+    for lateral in tree.args.get("laterals") or ():
+        found = reader.unnested(found, lateral)
+    return found
 
 
 @dataclass
@@ -54,6 +67,7 @@ class _Reader:
     outer: Scope | None
     ctes: Ctes
     read_on: ReadOn
+    read_array: ReadArray
 
     def several(self, first: exp.Expr, joins: list[exp.Expr]) -> From:
         """A source and what is joined with it, one after the other."""
@@ -194,7 +208,7 @@ class _Reader:
     def _join(self, left: From, join: exp.Expr) -> From:
         context = self.context
         if isinstance(join.this, exp.Lateral):
-            self.one(join.this)
+            return self._lateral(left, join)
         side, kind = (str(join.args.get(part) or "").upper() for part in ("side", "kind"))
         method = str(join.args.get("method") or "").upper()
         join_kind = _KINDS.get((side, kind))
@@ -218,6 +232,48 @@ class _Reader:
         item = Joined(left.item, right.item, join_kind, tuple(conditions), place)
         return From(item, left.fields if join_kind in ("semi", "anti") else fields)
 
+    def _lateral(self, left: From, join: exp.Join) -> From:
+        """A join with the elements of an array that other joins follow."""
+        lateral = join.this
+        if called(lateral.this) not in MAKES_ROWS:
+            self.one(lateral)
+        side, on = str(join.args.get("side") or "").upper(), join.args.get("on")
+        if side or join.args.get("method") or join.args.get("using") or on is not None:
+            raise self.context.refuse(
+                "a join with the elements of an array takes no ON where other joins follow", join,
+                "write it last, or unnest in a subquery in FROM",
+            )  # fmt: skip
+        return self.unnested(left, lateral)
+
+    def unnested(self, left: From, lateral: exp.Lateral) -> From:
+        """What is read, each row once for each element of an array."""
+        context = self.context
+        said = elements_of(context.select, lateral)
+        value = self.read_array(said.array, Scope(context.select, left.fields, self.outer))
+        node = build(context, left.item)
+        if not names_of(value) <= set(context.schema(node).names):
+            raise context.refuse(
+                "an array of the query around cannot be unnested here", said.array, "unnest it around the subquery"
+            )
+        place = Place("the elements of an array", lateral)
+        node, (array,) = context.extended(node, [("elements", value, said.array)], place)
+        schema = context.schema(node)
+        kind = schema.field(array).type
+        if not pa.types.is_list(kind):
+            raise no_array(context.select, said, type_name(kind))
+        element = context.drafts.fresh(said.element)
+        own = [pa.field(element, kind.value_type)]
+        bare = said.source != SOURCE
+        fields = [Field(said.element, element, said.source, bare)]
+        at = None if said.place is None else context.drafts.fresh(said.place)
+        if at is not None:
+            own.insert(0, pa.field(at, pa.int32()))
+            fields.insert(0, Field(str(said.place), at, said.source, bare))
+        node = context.drafts.add(Unnest(node, array, element, at, said.outer), pa.schema([*schema, *own]), place)
+        right = From(Relation(node, ()), tuple(fields))
+        self._check_aliases(left, right, lateral)
+        return From(Relation(node, ()), (*left.fields, *fields))
+
     def _check_local(self, left: From, right: From, conditions: list[Condition]) -> None:
         context = self.context
         names = columns_of(context, left.item) | columns_of(context, right.item)
@@ -234,7 +290,7 @@ class _Reader:
                 raise self.context.select.error(
                     "SOURCE_EXISTS",
                     f'two sources of FROM are called "{source}"',
-                    join.this,
+                    join if isinstance(join, exp.Lateral) else join.this,
                     hint=f"give one of them another name: {source} AS …",
                 )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sqlglot import exp
 
-from anabranch.operators.tree.nodes import Aggregate, Expire, Latest, Ranked, SetOperation, Source, Top
+from anabranch.operators.tree.nodes import Aggregate, Expire, Latest, Ranked, SetOperation, Source, Top, Unnest
 from anabranch.sql.trees.draft import Draft, DraftJoin, DraftRows
 
 Unique = frozenset[frozenset[str]]
@@ -55,6 +55,8 @@ def _of(node: Draft, found: list[Unique], columns: Sequence[str], keys: Mapping[
     if isinstance(node, Ranked):
         numbers = [call.name for call in node.calls if call.function == "row_number"]
         return frozenset({*found[node.input], *(frozenset({*node.partition, name}) for name in numbers)})
+    if isinstance(node, Unnest):
+        return frozenset(one | {node.place} for one in found[node.input]) if node.place is not None else _NONE
     return found[node.input] if isinstance(node, Expire) else _NONE
 
 

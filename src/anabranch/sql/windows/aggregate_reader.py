@@ -126,6 +126,7 @@ class AggregateReader:
         return next((name for name, key in self.groups.keys.items() if key == value), None)
 
     def _not_grouped(self, node: exp.Column) -> AnabranchError:
+        node = next(self.scope.reaching(node.copy()).find_all(exp.Column))
         name = self.scope.name_of(node)
         if name is None:
             return self.scope.not_found(node, [*self.aliases, *(WINDOW_COLUMNS if self.scope.has_windows else ())])

@@ -20,6 +20,7 @@ STEPS = {
     "ranked": "ranked.RankedStep",
     "expire": "expire.ExpireStep",
     "latest": "latest.LatestStep",
+    "unnest": "unnest.UnnestStep",
 }
 """For each kind of node its file here and its class there, which is loaded when a tree has one."""
 
