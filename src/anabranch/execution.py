@@ -14,7 +14,8 @@ from anabranch.archive.reader import HistoryReader
 from anabranch.catalog import STREAM, ObjectName
 from anabranch.catalog.planning import plan_question
 from anabranch.errors import AnabranchError, CatalogError, DataError
-from anabranch.log.stream import changes_name, rejects_name
+from anabranch.log.offset import End
+from anabranch.log.stream import rejects_name
 from anabranch.objects import OBJECTS
 from anabranch.objects.base import Doing
 from anabranch.objects.page import Page
@@ -125,14 +126,17 @@ def _by_spark(db: Database, plan: OncePlan) -> pa.Table:
     """The answer of an operator, or of Spark SQL, over what the streams hold."""
     engine = db.engine()
     if plan.standing is not None:
-        options = db.source_options(plan.standing.operator, ended=plan.ended)
+        operator = plan.standing.operator
+        options = db.source_options(operator, ended=plan.ended, ends=db.at_one_version(operator.inputs))
         rest = plan.standing.residual_sql
         frame = engine.read_once(options) if rest is None else engine.sql_once(rest, {INPUT_VIEW: options})
-        return engine.collect(frame, _size(db, plan.standing.operator.inputs))
+        return engine.collect(frame, _size(db, operator.inputs))
     assert plan.guarded is not None
     files = archived_files(plan, db.history)
-    views = {use.view: db.source_options(use.read()) for use in plan.streams}
-    reads = _size(db, [changes_name(use.stream) if use.is_table else use.stream for use in plan.streams])
+    ends = db.at_one_version(use.log for use in plan.streams if use.archive is None)
+    files = {view: read for view, read in files.items() if not _is_past(read.end, ends.get(read.stream.lower()))}
+    views = {use.view: db.source_options(use.read(), ends=ends) for use in plan.streams}
+    reads = _size(db, [use.log for use in plan.streams])
     if files:
         try:
             return engine.collect(engine.sql_once(plan.guarded, views, files), reads)
@@ -140,6 +144,10 @@ def _by_spark(db: Database, plan: OncePlan) -> pa.Table:
             if all(os.path.exists(path) for archived in files.values() for path in archived.paths):
                 raise
     return engine.collect(engine.sql_once(plan.guarded, views), reads)
+
+
+def _is_past(row: int, end: End | None) -> bool:
+    return end is not None and row > end.row
 
 
 def _size(db: Database, streams: Iterable[str]) -> int:

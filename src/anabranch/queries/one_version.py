@@ -1,131 +1,199 @@
 """How far streams, tables and views are read so that all of them are of one moment.
 
-A view is a micro-batch behind what it is made from, and two views are rarely at the same row of it. Mostly nothing is
-going on, and they are; else the queries that keep them stop at a cut for as long as it takes all of them to get there.
+A view is a micro-batch behind what it is made from, and two views are rarely at the same row of it. Where nothing is
+going on they are; else the queries that keep them stop at a cut for as long as it takes all of them to get there
+(`engine.cuts`). That they have is read off what each has written down: how far it has taken in its streams, and how
+many rows it had answered then. So it is right whatever becomes of the cut.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from anabranch.engine.cuts import Cut, Cuts
-from anabranch.errors import QueryError
+from anabranch.engine.cuts import Cut
+from anabranch.errors import AnabranchError, QueryError
 from anabranch.log.offset import End
-from anabranch.operators.offset import Offset
-from anabranch.operators.tree.checkpoints import rows_at
+from anabranch.log.storage import Storage
+from anabranch.log.stream import changes_owner
+from anabranch.queries.query import Query
 
 if TYPE_CHECKING:
-    from anabranch.queries.query import Query
+    from anabranch.connectors.base import Reader
 
-_SECONDS = 30.0
+SECONDS = 30.0
+"""How long to wait for views that are behind."""
+_RUNS = ("running", "elsewhere")
 _STANDS_STILL = ("stopped", "failed", "lost")
+
+Ends = dict[str, End]
 
 
 class OneVersion:
-    """Reads that are of one moment. `version_of` says after how many rows of its inputs an answer of a view was given."""
+    """Finds such ends. `near`: who has more rows than that to take in is waited for before others are stopped."""
 
     def __init__(
         self,
-        cuts: Cuts,
+        cuts: Storage,
         query_of: Callable[[str], Query | None],
-        end_of: Callable[[str], End],
-        version_of: Callable[[str, int], int | None],
+        reader_of: Callable[[str], Reader],
+        near: Callable[[], int],
     ) -> None:
         self._cuts = cuts
         self._query_of = query_of
-        self._end_of = end_of
-        self._version_of = version_of
+        self._reader_of = reader_of
+        self._near = near
 
-    def ends(self, streams: Iterable[str], pause: Callable[[], None], seconds: float = 0.0) -> dict[str, End]:
-        """How far to read each stream; those of changes stand for their tables and views. 0: as long as is usual."""
-        asked = list(streams)
-        queries = self._queries_below(asked)
-        if not queries:
-            return {name: self._end_of(name) for name in asked}
-        base = {name for query in queries.values() for name in query.inputs if name not in queries}
-        base |= {name for name in asked if name not in queries}
-        deadline = time.monotonic() + (seconds or _SECONDS)
-        cut: Cut | None = None
-        try:
+    def ends(self, streams: Iterable[str], pause: Callable[[], None], seconds: float = 0.0) -> Ends:
+        """How far to read those of some streams that depend on the same ones; changes stand for tables and views.
+
+        Names are in small letters. `pause` is called while queries get there, for so many seconds at most; 0: as long
+        as is usual.
+        """
+        below = {name.lower(): self._below(name.lower()) for name in streams}
+        together = [name for name in below if any(below[name] & below[other] for other in below if other != name)]
+        if not together:
+            return {}
+        queries = self._queries(frozenset[str]().union(*(below[name] for name in together)))
+        reading = _Reading(together, queries, self._reader_of)
+        seconds = min(seconds or SECONDS, SECONDS)
+        deadline = time.monotonic() + seconds
+        with Cut(self._cuts, reading.queries) as cut:
             while True:
-                ends = self._ends(asked, queries, base, cut)
-                if ends is not None:
-                    return ends
-                cut = self._stopped(cut, queries, base)
-                self._refuse_if_still(queries, cut)
+                there = reading.base_ends() if cut.ends is None else dict(cut.ends)
+                placed = reading.placed_at(there)
+                if placed is not None:
+                    return placed
+                reading.refuse_who_stands_still(there)
                 if time.monotonic() > deadline:
-                    raise _apart(queries, f"they did not get to one place in {seconds or _SECONDS:g} s")
+                    raise reading.apart(f"they did not come to one place in {seconds:g} s", there)
+                self._stop(cut, reading)
                 pause()
-        finally:
-            if cut is not None:
-                self._cuts.end(cut)
 
-    def _queries_below(self, streams: Iterable[str]) -> dict[str, Query]:
-        """The queries whose answers are read, also by each other, and that can be stopped."""
-        found: dict[str, Query] = {}
-        open_ones = list(streams)
+    def _stop(self, cut: Cut, reading: _Reading) -> None:
+        """Have the queries stop where the streams are now, once all are near; elsewhere, if some went past it."""
+        if cut.ends is not None and not reading.is_past(cut.ends):
+            cut.confirm()
+            return
+        now = reading.base_ends()
+        if cut.ends is not None or reading.is_near(now, self._near()):
+            cut.stand(now)
+
+    def _below(self, stream: str) -> frozenset[str]:
+        """All that a stream is made from, and itself."""
+        found: set[str] = set()
+        open_ones = [stream]
         while open_ones:
             name = open_ones.pop()
-            query = None if name in found else self._query_of(name)
-            if query is not None and query.host is None:
-                found[name] = query
-                open_ones += query.inputs
-        return found
+            if name not in found:
+                found.add(name)
+                query = self._stopping(name)
+                open_ones += () if query is None else _inputs(query)
+        return frozenset(found)
 
-    def _ends(
-        self, asked: list[str], queries: Mapping[str, Query], base: set[str], cut: Cut | None
-    ) -> dict[str, End] | None:
-        """How far to read if all are in one place: at the cut, or where there is none, at what there is."""
-        answers = {name: self._end_of(name) for name in queries}
-        done = {name: query.done() for name, query in queries.items()}
-        there = {name: self._end_of(name) for name in base} if cut is None else cut.ends
-        if cut is not None and self._cuts.confirm(cut) is None:
-            return None
-        if not all(_is_at(position, {**there, **answers}) for position in done.values()):
-            return None
-        if {name: self._end_of(name) for name in queries} != answers:
-            return None
-        for name, position in done.items():
-            version = self._version_of(name, answers[name].row)
-            if version is not None and version > rows_at(position):
-                return None  # it was on its way when it was stopped
-        return {name: answers[name] if name in answers else there[name] for name in asked}
+    def _queries(self, streams: Iterable[str]) -> dict[str, Query]:
+        return {name: query for name in streams if (query := self._stopping(name)) is not None}
 
-    def _stopped(self, cut: Cut | None, queries: Mapping[str, Query], base: set[str]) -> Cut | None:
-        """The cut at which they stop; another one where some have gone past it. None: others have to stop elsewhere."""
-        if cut is not None:
-            if not any(_is_past(query.done(), cut.ends) for query in queries.values()):
-                return self._cuts.confirm(cut)
-            self._cuts.end(cut)
-        if self._cuts.now() is not None:
-            return None
-        return self._cuts.make(frozenset(queries), {name: self._end_of(name) for name in base})
-
-    def _refuse_if_still(self, queries: Mapping[str, Query], cut: Cut | None) -> None:
-        for name, query in queries.items() if cut is not None else ():
-            behind = any(name in query.inputs and not _has(query.done(), name, end) for name, end in cut.ends.items())
-            if behind and query.status in _STANDS_STILL:
-                raise _apart({name: query}, f'query "{query.name}" is {query.status}')
+    def _stopping(self, stream: str) -> Query | None:
+        """The query that fills a stream and can be stopped; the answers of a host's members are as they come."""
+        query = self._query_of(stream)
+        return None if query is None or query.host is not None else query
 
 
-def _has(done: Mapping[str, Offset], name: str, end: End) -> bool:
-    return end == End() or (name in done and done[name].place >= end)
+class _Reading:
+    """Streams that are to be read together, and the queries that they and those below them are filled by."""
+
+    def __init__(self, asked: list[str], queries: dict[str, Query], reader_of: Callable[[str], Reader]) -> None:
+        self.queries = queries
+        self._asked = asked
+        streams = dict.fromkeys([*asked, *(name for query in queries.values() for name in _inputs(query))])
+        self._base = [name for name in streams if name not in queries]
+        self._readers = {name: reader_of(name) for name in streams}
+
+    def _end_of(self, stream: str) -> End:
+        return self._readers[stream].end()
+
+    def base_ends(self) -> Ends:
+        """How far the streams have come that no query fills."""
+        return {name: self._end_of(name) for name in self._base}
+
+    def placed_at(self, there: Mapping[str, End]) -> Ends | None:
+        """How far to read if all queries are at some ends of those streams, and at each other's; else None."""
+        places = {name: _place(query) for name, query in self.queries.items()}
+        ends = {**there, **{name: self._end_of(name) for name in self.queries}}
+        for name, (done, answers) in places.items():
+            if answers != ends[name].row and (done or ends[name] != End()):
+                return None  # an answer is on its way
+            if any(done.get(stream, End()) != ends[stream] for stream in _inputs(self.queries[name])):
+                return None
+        return {name: ends[name] for name in self._asked}
+
+    def is_past(self, ends: Mapping[str, End]) -> bool:
+        """Whether a query has gone further than to some ends."""
+        return any(
+            end.row > ends[name].row or end.time > ends[name].time
+            for query in self.queries.values()
+            for name, end in _place(query)[0].items()
+            if name in ends
+        )
+
+    def is_near(self, ends: Mapping[str, End], rows: int) -> bool:
+        """Whether all queries run, and have not many rows to take in."""
+        return all(query.status in _RUNS and self._behind(query, ends) <= rows for query in self.queries.values())
+
+    def _behind(self, query: Query, ends: Mapping[str, End]) -> int:
+        """How many rows a query has to take in."""
+        done = _place(query)[0]
+        return sum(max(end.row - done.get(name, End()).row, 0) for name, end in self._come(query, ends).items())
+
+    def _come(self, query: Query, ends: Mapping[str, End]) -> Ends:
+        """How far the streams of a query are to be taken in by now."""
+        return {name: ends[name] if name in ends else self._end_of(name) for name in _inputs(query)}
+
+    def refuse_who_stands_still(self, ends: Mapping[str, End]) -> None:
+        for query in self.queries.values():
+            status, done = query.status, _place(query)[0]
+            if status in _STANDS_STILL and any(
+                done.get(name, End()) != end for name, end in self._come(query, ends).items()
+            ):
+                raise self.apart(f'"{_shown(query.name)}" is {status}', ends)
+
+    def apart(self, why: str, ends: Mapping[str, End]) -> QueryError:
+        """The error that names those that are elsewhere."""
+        told = []
+        for query in self.queries.values():
+            rows = self._behind(query, ends)
+            if rows or query.status in _STANDS_STILL:
+                told.append(f'"{_shown(query.name)}" is {query.status}, {rows} rows behind{_reason(query)}')
+        names = " and ".join(f'"{_shown(name)}"' for name in sorted(self._asked))
+        return QueryError(
+            "NOT_AT_ONE_VERSION",
+            f"{names} cannot be read at one version: {why}",
+            detail="; ".join(told) or None,
+            hint="START QUERY <view>.changes what stands still and wait for what is behind, ask for one at a time, "
+            "or say which version is read: FROM view FOR VERSION AS OF n",
+        )
 
 
-def _is_at(done: Mapping[str, Offset], there: Mapping[str, End]) -> bool:
-    return bool(done) and all(offset.place == there[name] for name, offset in done.items())
+def _inputs(query: Query) -> list[str]:
+    return [name.lower() for name in query.inputs]
 
 
-def _is_past(done: Mapping[str, Offset], ends: Mapping[str, End]) -> bool:
-    return any(name in ends and offset.place > ends[name] for name, offset in done.items())
+def _place(query: Query) -> tuple[Ends, int | None]:
+    """How far a query is in its streams, and how many answers it had there."""
+    done, answers = query.place()
+    return {name.lower(): offset.place for name, offset in done.items()}, answers
 
 
-def _apart(queries: Mapping[str, Query], why: str) -> QueryError:
-    return QueryError(
-        "NOT_AT_ONE_VERSION",
-        f"what is read together cannot be read at one version: {why}",
-        detail="; ".join(f'"{name}" is {query.status}' for name, query in queries.items()),
-        hint="START QUERY what stands still, or read one at a time",
-    )
+def _shown(stream: str) -> str:
+    """What people call it: a view, where it is the changes of one."""
+    return changes_owner(stream) or stream
+
+
+def _reason(query: Query) -> str:
+    failure: AnabranchError | None = None
+    with contextlib.suppress(AnabranchError, OSError):
+        failure = query.failure
+    return "" if failure is None else f": {failure.message}"

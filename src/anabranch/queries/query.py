@@ -293,6 +293,11 @@ class Query:
         return self._counted().done()
 
     @goes_along
+    def place(self) -> tuple[dict[str, Offset], int | None]:
+        """How far it has taken in each stream, and how many rows its Stream had then (None: nobody knows)."""
+        return self._counted().place()
+
+    @goes_along
     def wait(self, timeout: float | None = None, until: Ends | None = None) -> Query:
         """Until everything appended before this call is taken in, and answered as far as time has come.
 

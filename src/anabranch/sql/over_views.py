@@ -44,6 +44,11 @@ class StreamUse:
     archive: ArchiveUse | None = None
     is_table: bool = False
 
+    @property
+    def log(self) -> str:
+        """The stream that is read: of a table that of its changes."""
+        return changes_name(self.stream) if self.is_table else self.stream
+
     def read(self) -> ArchiveScan | TableScan | SelectRows:
         """The operator that reads it."""
         names = self.schema.names if self.columns is None else list(self.columns) or [self.schema.time]
@@ -54,7 +59,7 @@ class StreamUse:
                 self.stream, columns, self.schema.time, self.filter, past.since, past.until, past.reducer, past.name
             )
         if self.is_table:
-            return TableScan(changes_name(self.stream), columns, self.schema.time, self.filter)
+            return TableScan(self.log, columns, self.schema.time, self.filter)
         return SelectRows(self.stream, columns, self.schema.time, self.filter)
 
     def explain(self) -> dict[str, Any]:
