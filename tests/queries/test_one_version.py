@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
-import signal
-import subprocess
-import sys
-import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
 
 from anabranch.database import Database
-from anabranch.engine import cuts
-from anabranch.engine.cuts import Cut, Cuts
-from anabranch.errors import AnabranchError
-from anabranch.log import Storage
-from anabranch.log.offset import End
-from anabranch.operators.offset import Offset
-from anabranch.queries import one_version
 from tests.queries.reading import ReadingDatabase, some_query_goes_on
 from tests.sampling import sampled
 
@@ -102,7 +87,11 @@ def defined(views: dict[str, str], bases: dict[str, pa.Table]) -> dict[str, pa.T
 def differing(views: dict[str, str], read: dict[str, pa.Table]) -> list[str]:
     """The views that are not what the tables and streams say that were read with them."""
     answers = defined(views, {name: read[name] for name in BASES})
-    return [name for name in views if name in read and bag(answers[name]) != bag(read[name])]
+    return [
+        f"{name} {views[name]}: {bag(read[name])} {bag(answers[name])}"
+        for name in views
+        if name in read and bag(answers[name]) != bag(read[name])
+    ]
 
 
 # -- whatever goes on --------------------------------------------------------------------------------

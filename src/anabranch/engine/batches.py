@@ -64,9 +64,10 @@ class MicroBatches:
 
 
 def has_moved(begin: Offsets, ends: Ends) -> bool:
-    """Whether there is anything to take in: rows, time, or what members have yet to that do not go with the others."""
+    """Whether there is a micro-batch to run: a first one, or there are rows, time, or what some members have yet to do."""
     return any(
-        ends[name].row > offset.row
+        not offset.has_begun
+        or ends[name].row > offset.row
         or ends[name].time > offset.time
         or any(cohort.has_more(ends) for cohort in offset.catching)
         for name, offset in begin.items()
