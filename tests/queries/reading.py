@@ -1,4 +1,4 @@
-"""A database without Spark whose SELECTs over several tables are answered by DuckDB, and which remembers what was read."""
+"""A database without Spark whose SELECTs over several tables are answered by DuckDB."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from anabranch.operators import operator_from_json
 from anabranch.operators.base import Inputs
 from anabranch.operators.offset import Offset, offsets_from_json
 from anabranch.operators.opening import open_stream
-from anabranch.testing.sparkless import LocalEngine, LocalRunning, SparklessDatabase, Unkindness
+from anabranch.testing.sparkless import LocalEngine, LocalRunning, SparklessDatabase
 
 
 class ReadingEngine(LocalEngine):
@@ -53,14 +53,16 @@ def _rows(options: SourceOptions) -> pa.Table:
 class ReadingDatabase(SparklessDatabase):
     """`meanwhile` is what happens while someone who reads waits."""
 
-    def __init__(self, path: str | os.PathLike[str], *, settings: Mapping[str, Any] | None = None) -> None:
-        super().__init__(path, settings=settings)
-        self._local = self.local = ReadingEngine(Unkindness())
+    def __init__(
+        self, path: str | os.PathLike[str], *, settings: Mapping[str, Any] | None = None, queries: bool = True
+    ) -> None:
         self.meanwhile: Callable[[], None] | None = None
-        for query in self.queries():
-            if query.runs_here:  # they were started with the other engine
-                query.halt()
-                query.start()
+        super().__init__(path, settings=settings, queries=queries, engine=ReadingEngine)
+
+    @property
+    def local(self) -> ReadingEngine:
+        assert isinstance(self._local, ReadingEngine)
+        return self._local
 
     def _wait_a_moment(self) -> None:
         if self.meanwhile is None:

@@ -64,7 +64,7 @@ class MicroBatches:
 
 
 def has_moved(begin: Offsets, ends: Ends) -> bool:
-    """Whether there is a micro-batch to run: a first one, or there are rows, time, or what some members have yet to do."""
+    """Whether there is anything to do: a first micro-batch, rows, time, or what members do that go not with others."""
     return any(
         not offset.has_begun
         or ends[name].row > offset.row

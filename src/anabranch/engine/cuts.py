@@ -9,6 +9,7 @@ source measures that with its own clock. Nothing rests on a cut being seen, it o
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -116,9 +117,10 @@ class Cuts:
         self._seen = seen
 
     def _read(self, folder: Storage, name: str) -> Mapping[str, End] | None:
-        match folder.read_json(name):
-            case {"queries": list(queries), "ends": dict(ends)} if self._query in queries:
-                return {stream: End(*end) for stream, end in ends.items()}
+        with contextlib.suppress(TypeError, ValueError):  # it is no cut
+            match folder.read_json(name):
+                case {"queries": list(queries), "ends": dict(ends)} if self._query in queries:
+                    return {stream: End(int(row), int(time)) for stream, (row, time) in ends.items()}
         return None
 
 

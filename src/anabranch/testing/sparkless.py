@@ -69,9 +69,11 @@ class SparklessDatabase(Database):
         settings: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
         unkindness: Unkindness | None = None,
+        queries: bool = True,
+        engine: Callable[[Unkindness], LocalEngine] | None = None,
     ) -> None:
-        self._local = LocalEngine(unkindness or Unkindness())
-        super().__init__(path, settings=settings, clock=clock)
+        self._local = (engine or LocalEngine)(unkindness or Unkindness())
+        super().__init__(path, settings=settings, clock=clock, queries=queries)
 
     def engine(self) -> LocalEngine:
         self._check()
