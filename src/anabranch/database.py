@@ -35,7 +35,7 @@ from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.appended import Appended
 from anabranch.log.offset import End
 from anabranch.log.slices import slices_of
-from anabranch.log.stream import HOST, INFO, VIEW, StreamInfo, changes_name, rejects_storage
+from anabranch.log.stream import HOST, INFO, StreamInfo, changes_name, rejects_storage
 from anabranch.objects import OBJECTS, dependences, sayings
 from anabranch.operators.base import Operator
 from anabranch.queries import Query
@@ -195,22 +195,23 @@ class Database:
 
     # -- tables --------------------------------------------------------------------------------
 
-    def table(self, name: str) -> pa.Table:
-        """The rows of a table or view as they are now, in the order of their keys."""
+    def table(self, name: str, version: int | None = None) -> pa.Table:
+        """The rows of a table or view as they are now, or were at a version, in the order of their keys."""
         self._check()
         if self.catalog.has_view(name):
-            return self.view(name).table()
-        return self.table_writer(name).state().table
+            return self.view(name).table(version)
+        writer = self.table_writer(name)
+        return (writer.state() if version is None else writer.state_at_version(version)).table
 
     def view(self, name: str) -> View:
         """A handle on a view."""
         info = self.catalog.view(name)
         return View(info, self.get_query(info.changes), partial(self.view_state, info.name))
 
-    def view_state(self, view: str) -> State:
-        """The rows of a view as they are now, by key."""
+    def view_state(self, view: str, version: int | None = None) -> State:
+        """The rows of a view as they are now, or were at a version, by key."""
         self._check()
-        return self._tables.state_of_view(view)
+        return self._tables.state_of_view(view, version)
 
     def upsert(self, table: str, data: Any) -> int:
         """Add rows to a table, in the place of those that have their keys; on disk when it returns.
@@ -554,9 +555,13 @@ class Database:
         Only where a view is among them, and for those that share what they are made from.
         """
         names = list(dict.fromkeys(name.lower() for name in streams))
-        if len(names) < 2 or not any(self.catalog.stream(name).origin == VIEW for name in names):
+        if len(names) < 2 or not any(self.catalog.stream(name).changes_an_answer for name in names):
             return NOW
         return self._one_version.ends(names, self._wait_a_moment, self.settings["statement_timeout_seconds"])
+
+    def now_us(self) -> int:
+        """What the clock says, in microseconds since 1970."""
+        return self._clock.now_us()
 
     def _wait_a_moment(self) -> None:
         """While queries go on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import signal
@@ -155,12 +156,16 @@ class Going:
 
     def _run(self, running: LocalRunning) -> None:
         while not self._ended.is_set():
-            running.step() or time.sleep(0.0005)
+            if not running.step():
+                time.sleep(0.0005)
 
     def _write(self, chance: random.Random) -> None:
         while not self._ended.is_set():
             something_is_written(self._db, chance)
             self.wrote += 1
+
+    def has_written(self, since: int) -> bool:
+        return self.wrote > since
 
     def __enter__(self) -> Going:
         for thread in self.threads:
@@ -182,7 +187,7 @@ def test_it_is_so_with_queries_and_writers_in_threads(db: ReadingDatabase, seed:
         for _ in range(8):
             wrote = going.wrote
             assert differing(views, db.read_together(*BASES, *views)) == []
-            wait_for(lambda since=wrote: going.wrote > since)  # nobody who reads stops who writes
+            wait_for(functools.partial(going.has_written, wrote))  # nobody who reads stops who writes
     db.meanwhile = None
     db.catch_up()
     assert differing(views, db.read_together(*BASES, *views)) == []

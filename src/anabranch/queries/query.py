@@ -377,9 +377,12 @@ class Query:
         return reader.read(reader.first_row(), end)
 
     @goes_along
-    def store(self) -> pa.Table:
-        """The current answer: the rows of the newest window; empty for a selection."""
-        return self._member.store(self._done())
+    def store(self, version: int | None = None) -> pa.Table:
+        """The current answer: the rows of the newest window; empty for a selection.
+
+        `version`: of an answer that changes, as it was then.
+        """
+        return self._member.store(self._done(), version)
 
     @goes_along
     def stats(self) -> dict[str, Any]:
