@@ -371,7 +371,7 @@ class Catalog:
             raise CatalogError(
                 "QUERY_HAS_NO_STORE",
                 f'the answers of "{query}" are final: its rows are those of the stream',
-                hint=f"read {query} itself, or say EMIT CHANGES at the end of the query",
+                hint=f"read {query} itself; a Store by name has a query without WINDOW that ends with EMIT CHANGES",
             )
         kept = [field for field in answers.schema.arrow if field.name not in (*RESERVED, NUMBER)]
         return StreamSchema(pa.schema(kept), kept[0].name, tuple(json.loads(answers.options[KEY])))

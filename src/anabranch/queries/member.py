@@ -117,7 +117,7 @@ class Member:
         return {name: self.catalog.end_of(name) or End() for name in self.inputs}
 
     def has_reached(self, target: Mapping[str, End], done: Mapping[str, Offset]) -> bool:
-        return all(
+        return bool(done or not self.operator.answers_over_nothing) and all(
             end == End() or (name in done and done[name].row >= end.row and done[name].time >= end.time)
             for name, end in target.items()
         )

@@ -126,7 +126,7 @@ class _Reading:
         for name, (done, answers) in places.items():
             if answers != ends[name].row and (done or ends[name] != End()):
                 return None  # an answer is on its way
-            if any(done.get(stream, End()) != ends[stream] for stream in _inputs(self.queries[name])):
+            if _lacks(self.queries[name], done, ends):
                 return None
         return {name: ends[name] for name in self._asked}
 
@@ -154,10 +154,8 @@ class _Reading:
 
     def refuse_who_stands_still(self, ends: Mapping[str, End]) -> None:
         for query in self.queries.values():
-            status, done = query.status, _place(query)[0]
-            if status in _STANDS_STILL and any(
-                done.get(name, End()) != end for name, end in self._come(query, ends).items()
-            ):
+            status = query.status
+            if status in _STANDS_STILL and _lacks(query, _place(query)[0], self._come(query, ends)):
                 raise self.apart(f'"{_shown(query.name)}" is {status}', ends)
 
     def apart(self, why: str, ends: Mapping[str, End]) -> QueryError:
@@ -185,6 +183,13 @@ def _place(query: Query) -> tuple[Ends, int | None]:
     """How far a query is in its streams, and how many answers it had there."""
     done, answers = query.place()
     return {name.lower(): offset.place for name, offset in done.items()}, answers
+
+
+def _lacks(query: Query, done: Mapping[str, End], ends: Mapping[str, End]) -> bool:
+    """Whether a query is elsewhere than at some ends of its streams; before its first micro-batch it is nowhere."""
+    if not done and query.answers_over_nothing:
+        return True
+    return any(done.get(stream, End()) != ends[stream] for stream in _inputs(query))
 
 
 def _shown(stream: str) -> str:

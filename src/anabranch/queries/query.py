@@ -124,6 +124,11 @@ class Query:
         return self._member.operator.reads_history
 
     @property
+    def answers_over_nothing(self) -> bool:
+        """Whether it may have an answer before anything has come."""
+        return self._member.operator.answers_over_nothing
+
+    @property
     def answers_all_columns(self) -> bool:
         """Whether its columns are all those of its streams, whichever they are."""
         return self._member.plan.selects_all
