@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
@@ -26,6 +27,7 @@ from anabranch.catalog.writers import Writers
 from anabranch.clock import Clock, SystemClock
 from anabranch.connectors import connector_of
 from anabranch.dataspace.access import Access
+from anabranch.engine import cuts
 from anabranch.engine.options import SourceOptions
 from anabranch.engine.protocol import Engine
 from anabranch.errors import CatalogError, DataError, QueryError, StreamError
@@ -44,7 +46,8 @@ from anabranch.queries.check import Report, check_database
 from anabranch.queries.going_on import GoingOn
 from anabranch.queries.hosts import Problem
 from anabranch.queries.ingest import Ingest
-from anabranch.queries.questions import Questions
+from anabranch.queries.one_version import OneVersion
+from anabranch.queries.questions import NOW, Ends, Questions
 from anabranch.queries.refreshing import Refreshing
 from anabranch.queries.standing import StandingQueries, Surroundings
 from anabranch.queries.timekeeper import Timekeeper
@@ -120,6 +123,12 @@ class Database:
                 self.archives.wanted,
             )
         )
+        self._one_version = OneVersion(
+            self._storage.child(cuts.FOLDER),
+            self._query_of,
+            self.catalog.open_stream,
+            lambda: self.settings["batch_rows"],
+        )
         self._going_on.start(self._queries, take_over=queries)
         if queries:
             self._queries.resume()
@@ -186,22 +195,23 @@ class Database:
 
     # -- tables --------------------------------------------------------------------------------
 
-    def table(self, name: str) -> pa.Table:
-        """The rows of a table or view as they are now, in the order of their keys."""
+    def table(self, name: str, version: int | None = None) -> pa.Table:
+        """The rows of a table or view as they are now, or were at a version, in the order of their keys."""
         self._check()
         if self.catalog.has_view(name):
-            return self.view(name).table()
-        return self.table_writer(name).state().table
+            return self.view(name).table(version)
+        writer = self.table_writer(name)
+        return (writer.state() if version is None else writer.state_at_version(version)).table
 
     def view(self, name: str) -> View:
         """A handle on a view."""
         info = self.catalog.view(name)
         return View(info, self.get_query(info.changes), partial(self.view_state, info.name))
 
-    def view_state(self, view: str) -> State:
-        """The rows of a view as they are now, by key."""
+    def view_state(self, view: str, version: int | None = None) -> State:
+        """The rows of a view as they are now, or were at a version, by key."""
         self._check()
-        return self._tables.state_of_view(view)
+        return self._tables.state_of_view(view, version)
 
     def upsert(self, table: str, data: Any) -> int:
         """Add rows to a table, in the place of those that have their keys; on disk when it returns.
@@ -532,23 +542,41 @@ class Database:
         self._ingests.append(ingest)
         return ingest
 
-    def source_options(self, operator: Operator, *, ended: bool = False) -> SourceOptions:
-        """How Spark reads an operator over the streams of this database, as they are now.
+    def source_options(self, operator: Operator, *, ended: bool = False, ends: Ends = NOW) -> SourceOptions:
+        """How Spark reads an operator over the streams of this database, as they are now, or up to some `ends`.
 
         `ended`: read once, they count as ended, so that nothing waits for rows to come.
         """
-        return self._questions.options(operator, ended=ended)
+        return self._questions.options(operator, ended=ended, ends=ends)
+
+    def at_one_version(self, streams: Iterable[str]) -> Ends:
+        """How far to read streams, those of changes for their tables and views, so that all are of one moment.
+
+        Only where a view is among them, and for those that share what they are made from.
+        """
+        names = list(dict.fromkeys(name.lower() for name in streams))
+        if len(names) < 2 or not any(self.catalog.stream(name).changes_an_answer for name in names):
+            return NOW
+        return self._one_version.ends(names, self._wait_a_moment, self.settings["statement_timeout_seconds"])
+
+    def now_us(self) -> int:
+        """What the clock says, in microseconds since 1970."""
+        return self._clock.now_us()
+
+    def _wait_a_moment(self) -> None:
+        """While queries go on."""
+        time.sleep(0.004)
 
     def history(self, stream: str) -> Reader:
         """A reader of a stream's whole life, kept from question to question: opening Delta tables takes time."""
         return self._questions.history(stream)
 
-    def run_here_or_in_spark(self, operator: Operator, seconds: float = 0.0) -> pa.Table:
+    def run_here_or_in_spark(self, operator: Operator, seconds: float = 0.0, ends: Ends = NOW) -> pa.Table:
         """All rows of an operator that is asked once: by Spark's tasks if there is much to read, else here.
 
         Spark may take so many seconds; 0 is for ever.
         """
-        return self._questions.ask(operator, seconds)
+        return self._questions.ask(operator, seconds, ends)
 
     # -- looking at it ---------------------------------------------------------------------------
 

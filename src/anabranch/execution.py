@@ -14,20 +14,22 @@ from anabranch.archive.reader import HistoryReader
 from anabranch.catalog import STREAM, ObjectName
 from anabranch.catalog.planning import plan_question
 from anabranch.errors import AnabranchError, CatalogError, DataError
-from anabranch.log.stream import changes_name, rejects_name
+from anabranch.log.offset import End
+from anabranch.log.stream import rejects_name
 from anabranch.objects import OBJECTS
 from anabranch.objects.base import Doing
 from anabranch.objects.page import Page
 from anabranch.objects.table import told
 from anabranch.operators.base import Inputs
-from anabranch.operators.table.scan import TableScan
 from anabranch.queries.archived_files import archived_files
 from anabranch.queries.asking import ask, told_before
 from anabranch.result import Result
 from anabranch.schema import as_table
 from anabranch.sql import statements as s
+from anabranch.sql.as_of import AsOf
 from anabranch.sql.changing import rows_to_insert
 from anabranch.sql.once import OncePlan
+from anabranch.sql.reading.points_in_time import shown
 from anabranch.sql.reading.values import columns_of, counted
 from anabranch.sql.standing.rows import INPUT_VIEW
 from anabranch.sql.standing.standing_plan import StandingPlan
@@ -35,6 +37,7 @@ from anabranch.sql.tree import Select
 from anabranch.tables.changes import Changes, inserted, upserted
 from anabranch.tables.declaration import TableInfo
 from anabranch.tables.state import State
+from anabranch.tables.versions import row_at_time, row_at_version
 
 if TYPE_CHECKING:
     from anabranch.database import Database
@@ -114,10 +117,8 @@ def select_once(db: Database, statement: s.SelectOnce) -> Result:
         answer = ask(plan.question, db.catalog, db.history, run)
         return Result(answer.table, notices=answer.notices)
     if plan.here is not None:
-        rows = plan.here
-        schema = db.catalog.rows_by_key(rows.table)
-        scan = TableScan(schema.changes, rows.columns, schema.key[0], rows.filter)
-        return Result(db.run_here_or_in_spark(scan))
+        here = plan.here
+        return Result(db.run_here_or_in_spark(here.scan, ends=_ends_at(db, here.table, here.scan.changes, here.as_of)))
     return Result(db.engine().ask(lambda: _by_spark(db, plan), seconds))
 
 
@@ -125,14 +126,22 @@ def _by_spark(db: Database, plan: OncePlan) -> pa.Table:
     """The answer of an operator, or of Spark SQL, over what the streams hold."""
     engine = db.engine()
     if plan.standing is not None:
-        options = db.source_options(plan.standing.operator, ended=plan.ended)
+        operator = plan.standing.operator
+        options = db.source_options(operator, ended=plan.ended, ends=db.at_one_version(operator.inputs))
         rest = plan.standing.residual_sql
         frame = engine.read_once(options) if rest is None else engine.sql_once(rest, {INPUT_VIEW: options})
-        return engine.collect(frame, _size(db, plan.standing.operator.inputs))
+        return engine.collect(frame, _size(db, operator.inputs))
     assert plan.guarded is not None
     files = archived_files(plan, db.history)
-    views = {use.view: db.source_options(use.read()) for use in plan.streams}
-    reads = _size(db, [changes_name(use.stream) if use.is_table else use.stream for use in plan.streams])
+    ends = db.at_one_version(use.log for use in plan.streams if use.archive is None and use.as_of is None)
+    files = {view: read for view, read in files.items() if not _is_past(read.end, ends.get(read.stream.lower()))}
+    views = {
+        use.view: db.source_options(
+            use.read(), ends=ends if use.as_of is None else _ends_at(db, use.stream, use.log, use.as_of)
+        )
+        for use in plan.streams
+    }
+    reads = _size(db, [use.log for use in plan.streams])
     if files:
         try:
             return engine.collect(engine.sql_once(plan.guarded, views, files), reads)
@@ -140,6 +149,23 @@ def _by_spark(db: Database, plan: OncePlan) -> pa.Table:
             if all(os.path.exists(path) for archived in files.values() for path in archived.paths):
                 raise
     return engine.collect(engine.sql_once(plan.guarded, views), reads)
+
+
+def _ends_at(db: Database, table: str, log: str, as_of: AsOf | None) -> dict[str, End]:
+    """Up to where the changes of a table are read that is read as it was."""
+    if as_of is None:
+        return {}
+    changes = db.history(log)
+    if as_of.time is None:
+        assert as_of.version is not None
+        row = row_at_version(changes, table, as_of.version)
+    else:
+        row = row_at_time(changes, table, as_of.time, shown(as_of.time), db.now_us())
+    return {log.lower(): End(row, changes.end().time)}
+
+
+def _is_past(row: int, end: End | None) -> bool:
+    return end is not None and row > end.row
 
 
 def _size(db: Database, streams: Iterable[str]) -> int:

@@ -487,7 +487,8 @@ def test_objects_dropped_and_made_anew_under_the_same_names(tmp_path: Path, ofte
                 assert sorted(other.table(name).to_pylist(), key=str) == sorted(wanted(name, model), key=str)
             handle = db.view("values")
             db.sql("DROP TABLE t CASCADE")
-            for gone in (handle.table, lambda: db.table("values"), lambda: other.table("values")):
+            lookups: list[Callable[[], Any]] = [handle.table, partial(db.table, "values"), partial(other.table, "values")]
+            for gone in lookups:
                 with pytest.raises(AnabranchError, match="NOT_FOUND"):
                     gone()
         assert not list((path / "streams").iterdir())

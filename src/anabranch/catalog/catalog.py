@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -40,6 +41,7 @@ from anabranch.log.stream import (
     ANSWERS,
     HOST,
     INFO,
+    KEY,
     TABLE,
     VIEW,
     StreamInfo,
@@ -49,10 +51,11 @@ from anabranch.log.stream import (
     rejects_info,
     rejects_owner,
     rejects_storage,
+    store_owner,
 )
 from anabranch.operators.opening import end_of, open_stream
 from anabranch.schema import StreamSchema, arrow_type
-from anabranch.tables.declaration import TableInfo
+from anabranch.tables.declaration import NUMBER, RESERVED, TableInfo
 from anabranch.tables.keeping import hold_all
 
 if TYPE_CHECKING:
@@ -156,6 +159,12 @@ class Catalog:
                 f'"{name}" is a {kind}, whose rows change, and no stream',
                 hint=f"read its changes from {changes_name(name)}, join a stream with it by "
                 "JOIN … FOR SYSTEM_TIME AS OF, or ask once with SELECT",
+            )
+        if (query := store_owner(name)) is not None and self._has_stream(query):
+            raise CatalogError(
+                "TABLE_CHANGES",
+                f'"{name}" is a Store, whose rows change, and no stream',
+                hint=f"read the changes themselves from {query}, or ask once with SELECT",
             )
         raise CatalogError(
             "STREAM_NOT_FOUND",
@@ -345,10 +354,27 @@ class Catalog:
 
     def table_schema(self, name: str) -> StreamSchema | None:
         """The columns of a table or view, as a SELECT that is asked once reads them; None if there is none."""
-        if not self.has_rows_by_key(name):
+        if self.has_rows_by_key(name):
+            info = self.rows_by_key(name)
+            return StreamSchema(info.shown, info.shown.names[0])
+        return self._store_schema(name)
+
+    def _store_schema(self, name: str) -> StreamSchema | None:
+        """The columns of the Store of a query whose answer changes, and its key; None if that is not what is meant."""
+        query = store_owner(name)
+        if query is None or self._has_stream(name) or not self._has_stream(query):
             return None
-        info = self.rows_by_key(name)
-        return StreamSchema(info.shown, info.shown.names[0])
+        answers = self.stream(query)
+        if answers.origin != ANSWERS:
+            return None
+        if not answers.changes_an_answer:
+            raise CatalogError(
+                "QUERY_HAS_NO_STORE",
+                f'the answers of "{query}" are final: its rows are those of the stream',
+                hint=f"read {query} itself; a Store by name has a query without WINDOW that ends with EMIT CHANGES",
+            )
+        kept = [field for field in answers.schema.arrow if field.name not in (*RESERVED, NUMBER)]
+        return StreamSchema(pa.schema(kept), kept[0].name, tuple(json.loads(answers.options[KEY])))
 
     def refuse_if_taken(self, name: str) -> None:
         taken = self.has_rows_by_key(name)

@@ -19,6 +19,7 @@ from anabranch.tables.file_reading import read_file
 from anabranch.tables.origin import Origin
 from anabranch.tables.reader import ChangesReader
 from anabranch.tables.state import State
+from anabranch.tables.versions import row_at_version
 from anabranch.tables.writing import TableWriter
 
 
@@ -83,8 +84,8 @@ class Tables:
         """What tables may be made from, as the settings say now."""
         return Access.of(self._settings, self._catalog.root)
 
-    def state_of_view(self, view: str) -> State:
-        """The rows of a view after the newest of its changes."""
+    def state_of_view(self, view: str, version: int | None = None) -> State:
+        """The rows of a view after the newest of its changes, or at a version."""
         info = self._catalog.view(view)
         with self._mutex:
             reader = self._views.get(view.lower())
@@ -92,7 +93,7 @@ class Tables:
                 storage = self._catalog.stream_storage(info.changes)
                 reader = self._views[view.lower()] = ChangesReader(storage)
         reader.refresh()
-        return reader.state_at(reader.end().row)
+        return reader.state_at(reader.end().row if version is None else row_at_version(reader, info.name, version))
 
     def let_go(self, table: str) -> None:
         with self._mutex:

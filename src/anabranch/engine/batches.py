@@ -64,9 +64,10 @@ class MicroBatches:
 
 
 def has_moved(begin: Offsets, ends: Ends) -> bool:
-    """Whether there is anything to take in: rows, time, or what members have yet to that do not go with the others."""
+    """Whether there is anything to do: a first micro-batch, rows, time, or what members do that go not with others."""
     return any(
-        ends[name].row > offset.row
+        not offset.has_begun
+        or ends[name].row > offset.row
         or ends[name].time > offset.time
         or any(cohort.has_more(ends) for cohort in offset.catching)
         for name, offset in begin.items()

@@ -49,7 +49,7 @@ def _limited(begin: Offset, end: End, log: Log, most: int | None, pace: Pace) ->
     if most is not None and waiting > most:
         end = log.offset_at(begin.row + most, end)
     row, time = max(begin.row, end.row), max(begin.time, end.time)
-    if (row, time) == begin.place:
+    if (row, time) == begin.place and begin.has_begun:
         return begin
     return Offset(row, time, pace.next(begin.every, waiting, most or waiting))
 

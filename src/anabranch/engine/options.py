@@ -98,6 +98,8 @@ class SourceOptions:
     staging: str | None = None
     holder: str | None = None
     """The query that needs rows again; retention keeps them for it."""
+    cuts: str | None = None
+    """Where the query finds how far it may go (`engine.cuts`); None: as far as it can."""
     parallelism: int = 1
     batch_rows: int = 2_000_000
     poll_ms: int = 40

@@ -39,6 +39,8 @@ many rows of the stream there are elsewhere that come before."""
 _REJECTS_END = f".{REJECTS}"
 CHANGES = "changes"
 _CHANGES_END = f".{CHANGES}"
+STORE = "store"
+_STORE_END = f".{STORE}"
 _NO_SETTINGS = (HOST, MEMBER, SINCE, FIRST, KEY, REQUIRED, FILE, CHANGES_BY)
 
 
@@ -65,6 +67,11 @@ class StreamInfo:
         """True if its rows are stamped by us as they come: then its time is the clock's."""
         stamped = self.origin in (APPENDED, TABLE) and self.schema.stamped_on_arrival and not self.skew_us
         return stamped or self.origin == REJECTS
+
+    @property
+    def changes_an_answer(self) -> bool:
+        """Whether its rows say what changes in the answer of a query: of a view, or with EMIT CHANGES."""
+        return self.origin == VIEW or (self.origin == ANSWERS and KEY in self.options)
 
     @property
     def feed(self) -> Feed | None:
@@ -171,7 +178,17 @@ def changes_owner(name: str) -> str | None:
     return name[: -len(_CHANGES_END)] if name.lower().endswith(_CHANGES_END) else None
 
 
-PARTS = {REJECTS: rejects_name, CHANGES: changes_name}
+def store_name(query: str) -> str:
+    """What the Store of a query is called, whose answer changes."""
+    return query + _STORE_END
+
+
+def store_owner(name: str) -> str | None:
+    """The query whose Store a name would mean; None for the name of anything else."""
+    return name[: -len(_STORE_END)] if name.lower().endswith(_STORE_END) else None
+
+
+PARTS = {REJECTS: rejects_name, CHANGES: changes_name, STORE: store_name}
 """What may stand behind the name of a thing and a dot: the streams that belong to it."""
 
 

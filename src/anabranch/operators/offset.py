@@ -28,6 +28,11 @@ class Cohort(NamedTuple):
         return not self.stopped
 
 
+NOT_BEGUN = 0
+"""Stands for the k of `Offset.every` where a query begins that has an answer over nothing: its first micro-batch is run
+though nothing has come."""
+
+
 class Offset(NamedTuple):
     """All rows numbered below `row`; no later row is older than `time` (`log.offset.End`).
 
@@ -45,6 +50,11 @@ class Offset(NamedTuple):
 
     There `every` is how far behind the host is; each of its members answers as many windows as it says that it may.
     """
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there was a micro-batch before, where one is run in any case."""
+        return self.every != NOT_BEGUN
 
     @property
     def place(self) -> End:

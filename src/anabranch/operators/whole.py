@@ -24,6 +24,7 @@ from anabranch.operators.base import (
     Task,
     first_time,
 )
+from anabranch.operators.offset import NOT_BEGUN
 from anabranch.operators.select import SelectRows
 from anabranch.operators.table.scan import TableScan
 from anabranch.operators.table.states import oldest_state
@@ -65,6 +66,7 @@ class Whole(Operator):
 
     kind: ClassVar[str] = "whole"
     is_cut_anew: ClassVar[bool] = True
+    answers_over_nothing: ClassVar[bool] = True
     reads_history: ClassVar[bool] = True
     why_stream: ClassVar[str] = "what changes of the answer"
     why_store: ClassVar[str] = "the rows of the answer"
@@ -114,7 +116,7 @@ class Whole(Operator):
 
     def changes(self, start: Offsets, end: Offsets, inputs: Inputs) -> bool:
         """Whether anything has come or gone in a micro-batch; in the first one there is an answer in any case."""
-        begins = all(offset.time == MIN_TIME for offset in start.values())
+        begins = not any(offset.has_begun for offset in start.values())
         return begins or self._there(start, inputs) != self._there(end, inputs)
 
     def asked(self, at: Offsets, inputs: Inputs) -> Question:
@@ -168,7 +170,7 @@ class Whole(Operator):
     def beginning(self, inputs: Inputs) -> dict[str, Offset]:
         """With the rows of streams that the log holds, and with tables as they are in the oldest state there is."""
         return {
-            name: Offset(max(inputs.readers[name].first_row(), oldest_state(inputs.readers[name])))
+            name: Offset(max(inputs.readers[name].first_row(), oldest_state(inputs.readers[name])), every=NOT_BEGUN)
             for name in self.inputs
         }
 

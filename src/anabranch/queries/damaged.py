@@ -38,6 +38,10 @@ class DamagedQuery(Query):
         return False
 
     @property
+    def answers_over_nothing(self) -> bool:
+        return False
+
+    @property
     def answers_all_columns(self) -> bool:
         return False
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from anabranch.clock import Clock
+from anabranch.engine import cuts
 from anabranch.engine.options import SourceOptions, options_for
 from anabranch.engine.protocol import Batch, Engine, Job, Running
 from anabranch.errors import AnabranchError, QueryError
@@ -157,6 +158,7 @@ class Host:
             scratch=member.scratch,
             staging=storage.child("staging").address,
             holder=member.name,
+            cuts=member.catalog.root.child(cuts.FOLDER).address,
             pace=storage.address,
             begin=offsets_to_json(begin) if begin else None,
         )

@@ -21,12 +21,13 @@ from anabranch.log.stream import VIEW as OF_VIEW
 from anabranch.operators.base import Inputs, Operator
 from anabranch.operators.offset import Offset
 from anabranch.operators.pace import PACE, Pace
+from anabranch.operators.table.states import store_of
 from anabranch.queries.progress import Progress
 from anabranch.schema import StreamSchema
 from anabranch.settings import Settings
-from anabranch.tables.changes import comes
-from anabranch.tables.declaration import NUMBER, RESERVED
+from anabranch.tables.declaration import NUMBER
 from anabranch.tables.state import State
+from anabranch.tables.versions import row_at_version
 
 if TYPE_CHECKING:
     from anabranch.connectors.base import Reader
@@ -80,7 +81,8 @@ class Member:
         if self.info.kind == VIEW:
             options = {KEY: json.dumps(self.operator.answer_key), REQUIRED: json.dumps([])}
             return StreamInfo(self.name, columns, origin=OF_VIEW, owner=changes_owner(self.name), options=options)
-        return StreamInfo(self.name, columns, origin=ANSWERS, owner=self.name)
+        key = {KEY: json.dumps(self.operator.answer_key)} if self.operator.answer_key else {}
+        return StreamInfo(self.name, columns, origin=ANSWERS, owner=self.name, options=key)
 
     def prepare(self) -> None:
         """Keep what it has yet to read, and tell what people should know."""
@@ -115,7 +117,7 @@ class Member:
         return {name: self.catalog.end_of(name) or End() for name in self.inputs}
 
     def has_reached(self, target: Mapping[str, End], done: Mapping[str, Offset]) -> bool:
-        return all(
+        return bool(done or not self.operator.answers_over_nothing) and all(
             end == End() or (name in done and done[name].row >= end.row and done[name].time >= end.time)
             for name, end in target.items()
         )
@@ -168,8 +170,14 @@ class Member:
         reader.refresh()
         return reader
 
-    def store(self, done: dict[str, Offset]) -> pa.Table:
-        """Its Store: the current answer, after what it has taken in."""
+    def store(self, done: dict[str, Offset], version: int | None = None) -> pa.Table:
+        """Its Store: the current answer, after what it has taken in; or as it was at a version."""
+        if version is not None and not self.operator.answer_key:
+            raise QueryError(
+                "QUERY_HAS_NO_VERSIONS",
+                f'the answers of query "{self.name}" are final: they have no versions',
+                hint="EMIT CHANGES answers what changes, with versions",
+            )
         inputs = Inputs(self.readers(), self.scratch, window_memory=self.settings["window_memory_bytes"])
         kept = self.operator.store(done, inputs)
         if kept is not None:
@@ -177,7 +185,8 @@ class Member:
         reader = self.reader()
         end = reader.end()
         if self.operator.answer_key:
-            return self._added_up(reader, end.row)
+            row = end.row if version is None else row_at_version(reader, self.name, version)
+            return self._added_up(reader, row)
         if end.row == 0:
             return reader.schema.empty_table()
         newest = reader.read(end.row - 1, end.row, [reader.time_column]).column(0)[0].value
@@ -189,16 +198,8 @@ class Member:
         """What all its changes come to; a view has that at hand."""
         if hasattr(changes, "state_at"):
             state: State = changes.state_at(end)
-        elif changes.first_row() > 0:
-            raise QueryError(
-                "CHANGES_ARE_GONE",
-                f'the first changes that query "{self.name}" has answered were removed by RETAIN',
-                hint="CREATE MATERIALIZED VIEW keeps the rows themselves",
-            )
         else:
-            rows = changes.read(0, end)
-            kept = pa.schema([field for field in rows.schema if field.name not in RESERVED])
-            state = State(kept, self.operator.answer_key).replayed(rows, comes(rows), end, 0)
+            state = store_of(changes, end, self.operator.answer_key)
         return state.table.drop_columns([name for name in (NUMBER,) if name in state.schema.names])
 
     def explain(self, format: str) -> str:

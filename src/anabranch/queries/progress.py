@@ -61,6 +61,11 @@ class Progress:
     def done(self) -> dict[str, Offset]:
         return offsets_from_json(self.counts.done)
 
+    def place(self) -> tuple[dict[str, Offset], int | None]:
+        """How far it has taken in each stream, and how many rows its Stream had then."""
+        with self._changed:
+            return self.done(), self.counts.answers
+
     def speaks_of(self, answers: int, position: Offsets) -> bool:
         """Whether it was written with the answers that are there, or when micro-batches after them had none.
 

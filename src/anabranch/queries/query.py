@@ -124,6 +124,11 @@ class Query:
         return self._member.operator.reads_history
 
     @property
+    def answers_over_nothing(self) -> bool:
+        """Whether it may have an answer before anything has come."""
+        return self._member.operator.answers_over_nothing
+
+    @property
     def answers_all_columns(self) -> bool:
         """Whether its columns are all those of its streams, whichever they are."""
         return self._member.plan.selects_all
@@ -293,6 +298,11 @@ class Query:
         return self._counted().done()
 
     @goes_along
+    def place(self) -> tuple[dict[str, Offset], int | None]:
+        """How far it has taken in each stream, and how many rows its Stream had then (None: nobody knows)."""
+        return self._counted().place()
+
+    @goes_along
     def wait(self, timeout: float | None = None, until: Ends | None = None) -> Query:
         """Until everything appended before this call is taken in, and answered as far as time has come.
 
@@ -372,9 +382,12 @@ class Query:
         return reader.read(reader.first_row(), end)
 
     @goes_along
-    def store(self) -> pa.Table:
-        """The current answer: the rows of the newest window; empty for a selection."""
-        return self._member.store(self._done())
+    def store(self, version: int | None = None) -> pa.Table:
+        """The current answer: the rows of the newest window; empty for a selection.
+
+        `version`: of an answer that changes, as it was then.
+        """
+        return self._member.store(self._done(), version)
 
     @goes_along
     def stats(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 _HERE = max(os.cpu_count() or 1, 1)
 """Threads that read archives in this process."""
+
+
+Ends = Mapping[str, End]
+"""Up to where streams are read, by their names in small letters; others as far as they have come."""
+NOW: Ends = {}
 
 
 class _Kept:
@@ -60,12 +65,12 @@ class Questions:
             kept.reader.refresh()
             return kept.reader
 
-    def options(self, operator: Operator, *, ended: bool = False) -> SourceOptions:
-        """How an engine reads an operator over the streams as they are now.
+    def options(self, operator: Operator, *, ended: bool = False, ends: Ends = NOW) -> SourceOptions:
+        """How an engine reads an operator over the streams as they are now, or up to some `ends`.
 
         `ended`: read once, they count as ended, so that nothing waits for rows to come.
         """
-        ends = {name: _end_of(operator, self.history(name).end(), ended) for name in operator.inputs}
+        to = {name: _end_of(operator, self._end(name, ends), ended) for name in operator.inputs}
         return options_for(
             operator,
             self._catalog,
@@ -73,21 +78,25 @@ class Questions:
             self._engine().parallelism,
             scratch=None if ended else frame_scratch(self._catalog, operator),
             claims_time=self._claims_time,
-            ends=offsets_to_json(ends),
+            ends=offsets_to_json(to),
         )
 
-    def ask(self, operator: Operator, seconds: float = 0.0) -> pa.Table:
+    def _end(self, stream: str, ends: Ends) -> End:
+        end = self.history(stream).end()
+        return ends.get(stream.lower(), end)
+
+    def ask(self, operator: Operator, seconds: float = 0.0, ends: Ends = NOW) -> pa.Table:
         """All rows of an operator: by an engine's tasks if there is much to read, else here.
 
         The engine may take so many seconds; 0 is for ever.
         """
         readers = {name: self.history(name) for name in operator.inputs}
         inputs = Inputs(readers, window_memory=self._settings["window_memory_bytes"])
-        end = {name: Offset.at(reader.end()) for name, reader in readers.items()}
+        end = {name: Offset.at(self._end(name, ends)) for name in operator.inputs}
         size = operator.bytes_to_read(end, inputs)
         if size > self._settings["archive_local_bytes"]:
-            engine = self._engine()
-            return engine.ask(lambda: engine.collect(engine.read_once(self.options(operator)), size), seconds)
+            engine, options = self._engine(), self.options(operator, ends=ends)
+            return engine.ask(lambda: engine.collect(engine.read_once(options), size), seconds)
         start = {name: Offset(reader.first_row()) for name, reader in readers.items()}
         tasks = operator.plan(start, end, inputs, _HERE)
         with ThreadPoolExecutor(_HERE) as pool:  # Arrow and the kernels leave the interpreter's lock alone

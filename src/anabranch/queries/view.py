@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class View:
     """The answer of a SELECT as rows that change; get one from `Database.view`."""
 
-    def __init__(self, info: TableInfo, query: Query, state: Callable[[], State]) -> None:
+    def __init__(self, info: TableInfo, query: Query, state: Callable[[int | None], State]) -> None:
         self.name = info.name
         self.query = query
         """What keeps it up to date: it is stopped, started and looked at like any other."""
@@ -32,16 +32,16 @@ class View:
     @property
     def version(self) -> int:
         """How many rows of its inputs are in it, of all together."""
-        return self._state().version
+        return self._state(None).version
 
     @property
     def changes(self) -> str:
         """The name of the stream of its changes."""
         return changes_name(self.name)
 
-    def table(self) -> pa.Table:
-        """Its rows as they are now, in the order of their key."""
-        return self._state().table.select(self._info.shown.names)
+    def table(self, version: int | None = None) -> pa.Table:
+        """Its rows as they are now, or were at a version, in the order of their key."""
+        return self._state(version).table.select(self._info.shown.names)
 
     def wait(self, timeout: float | None = None) -> View:
         """Until all that was appended before this call is in it."""

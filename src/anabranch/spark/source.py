@@ -26,6 +26,7 @@ from pyspark.sql.types import StructType
 from anabranch.dataspace.access import Access
 from anabranch.engine.batches import MicroBatches, has_moved
 from anabranch.engine.claiming import Claiming
+from anabranch.engine.cuts import Cuts
 from anabranch.engine.needs import hold_what_is_needed
 from anabranch.engine.options import FORMAT, SourceOptions
 from anabranch.log.offset import End
@@ -148,6 +149,7 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
         self._target: dict[str, End] | None = None
         self._batches = MicroBatches(self._operator, options.current_pace)
         self._patience = _Patience()
+        self._cuts = Cuts(options.cuts, options.holder)
         self._claiming = Claiming(self._operator, options.streams) if options.claims_time else None
 
     @property
@@ -199,7 +201,7 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
         """
         deadline = time.monotonic() + self._patience.round(self._options.poll_ms / 1000)
         while True:
-            ends = self._ends()
+            ends = self._cuts.limited(begin, self._ends())
             if has_moved(begin, ends):
                 self._patience.moved()
                 return ends

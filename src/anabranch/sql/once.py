@@ -14,7 +14,9 @@ from sqlglot import exp
 
 from anabranch import expressions
 from anabranch.errors import AnabranchError
+from anabranch.operators.table.scan import TableScan
 from anabranch.schema import sql_type
+from anabranch.sql.as_of import AsOf, is_of_each_row
 from anabranch.sql.checking.archive_clauses import refuse_windows
 from anabranch.sql.checking.inner_clauses import refuse_bounding, refuse_inner
 from anabranch.sql.checking.safety import check_tree, too_large
@@ -26,7 +28,7 @@ from anabranch.sql.history.questions import question_of
 from anabranch.sql.joins.combinations import is_combination
 from anabranch.sql.joins.tables import is_table_join
 from anabranch.sql.merges.merge import is_merge
-from anabranch.sql.over_views import StreamUse, Tables, over_views, tables_of
+from anabranch.sql.over_views import StreamUse, Tables, log_of, over_views, tables_of, version_of
 from anabranch.sql.reading.hints import refuse_hints
 from anabranch.sql.reading.reduce_by import NONE_REGISTERED, Registered
 from anabranch.sql.standing.columns import Scope, column, sql_of, without_own_functions
@@ -42,11 +44,11 @@ _ROWS_ALONE = {"expressions", "from_", "where"}
 
 @dataclass(frozen=True)
 class RowsHere:
-    """Rows of one table whose columns, (name, SQL), and filter need no Spark."""
+    """Rows of one table whose columns and filter need no Spark."""
 
     table: str
-    columns: tuple[tuple[str, str], ...]
-    filter: str | None
+    scan: TableScan
+    as_of: AsOf | None
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,9 @@ class OncePlan:
         if self.question is not None:
             return {"question": self.question.explain(), "runs_in_spark_sql": False}
         if self.here is not None:
-            said = {"table": self.here.table, "columns": dict(self.here.columns), "filter": self.here.filter}
-            return {**said, "runs_in_spark_sql": False}
+            here = self.here
+            said = {"table": here.table, "columns": dict(here.scan.columns), "filter": here.scan.filter}
+            return {**said, **({} if here.as_of is None else here.as_of.explain()), "runs_in_spark_sql": False}
         return {"sql": self.sql, "streams": [use.explain() for use in self.streams], "runs_in_spark_sql": True}
 
     def archives(self) -> list[tuple[str, str | None]]:
@@ -100,7 +103,7 @@ def plan_once(
     windowed = select.window is not None or bool(select.pairs) or is_merge(select) or is_combination(select)
     if windowed and not past:
         refuse_windows(select)
-    as_it_was = is_table_join(select)
+    as_it_was = is_table_join(select) and any(map(is_of_each_row, select.tree.find_all(exp.Table)))
     if windowed or past or as_it_was:
         ended = is_merge(select) or as_it_was
         return OncePlan(None, standing=plan_standing(select, lookup, reducers), ended=ended)
@@ -119,7 +122,7 @@ def _plan(select: Select, lookup: Lookup, reducers: Registered, known: Tables) -
         return OncePlan(None, question=question)
     tree = without_own_functions(select.tree.copy())
     here = _rows_here(select, tree, lookup, known)
-    asked = over_views(select, tree, lookup, reducers, lambda name: known(name) is not None)
+    asked = over_views(select, tree, lookup, reducers, lambda name: known(name) is not None, versions=True)
     in_any_order = _is_in_any_order(select.tree)
     return OncePlan(asked.sql, asked.streams, guarded=asked.guarded, in_any_order=in_any_order, here=here)
 
@@ -137,7 +140,9 @@ def _rows_here(select: Select, tree: exp.Expr, lookup: Lookup, known: Tables) ->
         table.args.get(part) for part in ("joins", "laterals", "pivots")
     ):
         return None
-    scope = Scope(select, stream_name(table), table.alias or table.name, look_up(select, table, lookup))
+    schema = look_up(select, table, lookup, as_of=True)
+    version = version_of(select, table, lambda name: known(name) is not None)
+    scope = Scope(select, stream_name(table), table.alias or table.name, schema)
     try:
         condition, rest = conditions_of(scope, tree)
         columns = [column for item in tree.expressions for column in _columns_here(scope, item)]
@@ -145,7 +150,8 @@ def _rows_here(select: Select, tree: exp.Expr, lookup: Lookup, known: Tables) ->
         return None
     if rest or len({name.lower() for name, _ in columns}) < len(columns):
         return None
-    return RowsHere(scope.stream, tuple(columns), condition)
+    scan = TableScan(log_of(scope.stream, schema), tuple(columns), schema.time, condition, schema.key)
+    return RowsHere(scope.stream, scan, version)
 
 
 def _columns_here(scope: Scope, item: exp.Expr) -> list[tuple[str, str]]:

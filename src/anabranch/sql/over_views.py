@@ -10,12 +10,13 @@ from sqlglot import exp
 
 from anabranch import expressions
 from anabranch.errors import AnabranchError, did_you_mean
-from anabranch.log.stream import changes_name
+from anabranch.log.stream import changes_name, store_owner
 from anabranch.operators.archive.question import FRACTION
 from anabranch.operators.archive.scan import ArchiveScan
 from anabranch.operators.select import SelectRows
 from anabranch.operators.table.scan import TableScan
 from anabranch.schema import StreamSchema
+from anabranch.sql.as_of import AsOf, as_of
 from anabranch.sql.checking.overflow import FAILS, refuse_overflow
 from anabranch.sql.checking.safety import SESSION_NAMES, spark_text
 from anabranch.sql.history.archives import ArchiveUse, use_of
@@ -43,6 +44,12 @@ class StreamUse:
     filter: str | None = None
     archive: ArchiveUse | None = None
     is_table: bool = False
+    as_of: AsOf | None = None
+
+    @property
+    def log(self) -> str:
+        """The stream that is read: of a table that of its changes."""
+        return log_of(self.stream, self.schema) if self.is_table else self.stream
 
     def read(self) -> ArchiveScan | TableScan | SelectRows:
         """The operator that reads it."""
@@ -54,7 +61,7 @@ class StreamUse:
                 self.stream, columns, self.schema.time, self.filter, past.since, past.until, past.reducer, past.name
             )
         if self.is_table:
-            return TableScan(changes_name(self.stream), columns, self.schema.time, self.filter)
+            return TableScan(self.log, columns, self.schema.time, self.filter, self.schema.key)
         return SelectRows(self.stream, columns, self.schema.time, self.filter)
 
     def explain(self) -> dict[str, Any]:
@@ -63,7 +70,13 @@ class StreamUse:
             "columns": self.columns or "all",
             "filter_pushed_to_read": self.filter,
         }
-        return said if self.archive is None else {**said, **self.archive.explain()}
+        more = self.archive or self.as_of
+        return said if more is None else {**said, **more.explain()}
+
+
+def log_of(table: str, schema: StreamSchema) -> str:
+    """The stream of the changes of a table or view; of a Store, which has a key here, the answers of its query."""
+    return (store_owner(table) or table) if schema.key else changes_name(table)
 
 
 class OverViews(NamedTuple):
@@ -75,27 +88,34 @@ class OverViews(NamedTuple):
 
 
 def over_views(
-    select: Select, tree: exp.Expr, lookup: Lookup, reducers: Registered, is_table: Callable[[str], bool]
+    select: Select,
+    tree: exp.Expr,
+    lookup: Lookup,
+    reducers: Registered,
+    is_table: Callable[[str], bool],
+    *,
+    versions: bool = False,
 ) -> OverViews:
-    """A SELECT that reads views; its `tree` is changed."""
+    """A SELECT that reads views; its `tree` is changed. `versions`: tables may be read as they were."""
     tables = tables_of(select, tree)
-    schemas = {stream_name(table).lower(): look_up(select, table, lookup) for table in tables}
+    schemas = {stream_name(table).lower(): look_up(select, table, lookup, as_of=versions) for table in tables}
     reads = [_archive_use(select, table, lookup, reducers) for table in tables]
     reduced = any(read is not None and read.reducer is not None for read in reads)
     _check_columns(select, tree, list(schemas.values()), [FRACTION] if reduced else [])
-    uses: dict[tuple[str, ArchiveUse | None], StreamUse] = {}
+    read_at = [version_of(select, table, is_table) for table in tables]
+    uses: dict[tuple[str, ArchiveUse | None, AsOf | None], StreamUse] = {}
     prefix = _unused_prefix(tree)
     filters = _Filters(select, tree, tables)
-    for table, read in zip(tables, reads, strict=True):
+    for table, read, version in zip(tables, reads, read_at, strict=True):
         name = stream_name(table)
         schema = schemas[name.lower()]
-        if (name.lower(), read) not in uses:
+        if (name.lower(), read, version) not in uses:
             view, columns = f"{prefix}{len(uses)}", _columns_used(tree, schema)
-            uses[name.lower(), read] = StreamUse(
-                name, view, schema, columns, filters.of(table, schema), read, is_table(name)
+            uses[name.lower(), read, version] = StreamUse(
+                name, view, schema, columns, filters.of(table, schema), read, is_table(name), version
             )
-    for table, read in zip(tables, reads, strict=True):
-        _replace(table, uses[stream_name(table).lower(), read].view)
+    for table, read, version in zip(tables, reads, read_at, strict=True):
+        _replace(table, uses[stream_name(table).lower(), read, version].view)
     try:
         sql = spark_text(tree)
         refuse_overflow(tree)
@@ -110,6 +130,19 @@ def over_views(
 def tables_of(select: Select, tree: exp.Expr) -> list[exp.Table]:
     """What a SELECT reads that it does not define itself."""
     return [table for table in tree.find_all(exp.Table) if select.archive(table) is not None or not _is_cte(table)]
+
+
+def version_of(select: Select, table: exp.Table, is_table: Callable[[str], bool]) -> AsOf | None:
+    """At which version something is read, which must have versions."""
+    version = as_of(select, table)
+    if version is not None and not is_table(stream_name(table)):
+        raise select.error(
+            "STREAM_IS_NO_TABLE",
+            f'"{stream_name(table)}" is a stream: its rows stay as they are, and have no versions',
+            table,
+            hint="WHERE says which of them are wanted",
+        )
+    return version
 
 
 def _archive_use(select: Select, table: exp.Table, lookup: Lookup, reducers: Registered) -> ArchiveUse | None:
@@ -154,6 +187,7 @@ def _replace(table: exp.Table, view: str) -> None:
         table.set("alias", exp.TableAlias(this=exp.Identifier(this=table.name, quoted=True)))
     table.set("this", exp.Identifier(this=view, quoted=True))
     table.set("db", None)
+    table.set("version", None)
 
 
 def _columns_used(tree: exp.Expr, schema: StreamSchema) -> tuple[str, ...] | None:

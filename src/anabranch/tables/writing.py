@@ -23,6 +23,7 @@ from anabranch.tables.declaration import TableInfo
 from anabranch.tables.keeping import SnapshotKeeper
 from anabranch.tables.reader import ChangesReader
 from anabranch.tables.state import State
+from anabranch.tables.versions import row_at_version
 
 _PATIENCE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.002
@@ -48,6 +49,11 @@ class TableWriter:
         """The rows as they are now."""
         self._reader.refresh()
         return self._reader.state_at(self._reader.end().row)
+
+    def state_at_version(self, version: int) -> State:
+        """The rows as they were."""
+        self._reader.refresh()
+        return self._reader.state_at(row_at_version(self._reader, self.info.name, version))
 
     def change(self, deciding: Callable[[State], Changes]) -> Changes:
         """Make the changes that `deciding` finds for the rows as they are; on disk when it returns, all or none."""

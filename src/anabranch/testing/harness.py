@@ -30,7 +30,7 @@ from anabranch.log.stream import StreamInfo
 from anabranch.operators import operator_from_json
 from anabranch.operators.base import Floor, HistoryLog, Inputs, LogReader, Offsets, Operator, Piece, Work
 from anabranch.operators.live import Memories, exchange, forget_all
-from anabranch.operators.offset import Offset
+from anabranch.operators.offset import NOT_BEGUN, Offset
 from anabranch.operators.opening import history_of, open_stream
 from anabranch.operators.pace import Pace
 from anabranch.operators.reports import REPORTS
@@ -105,7 +105,8 @@ class OperatorHarness:
     @property
     def offsets(self) -> dict[str, Offset]:
         """How far the operator has taken in each stream."""
-        return dict(self._batches[-1][1]) if self._batches else dict.fromkeys(self._logs, Offset())
+        begin = Offset(every=NOT_BEGUN) if self.operator.answers_over_nothing else Offset()
+        return dict(self._batches[-1][1]) if self._batches else dict.fromkeys(self._logs, begin)
 
     def step(self, parallelism: int = 1, rows: int | None = None) -> pa.Table:
         """Run one micro-batch up to the end of the streams, or `rows` rows further; gives its answer."""

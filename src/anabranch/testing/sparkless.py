@@ -23,6 +23,7 @@ import pyarrow as pa
 from anabranch.clock import Clock
 from anabranch.database import Database
 from anabranch.engine.batches import MicroBatches
+from anabranch.engine.cuts import Cuts
 from anabranch.engine.needs import hold_what_is_needed
 from anabranch.engine.options import ArchivedFiles, SourceOptions
 from anabranch.engine.protocol import Deliver, Job
@@ -68,9 +69,11 @@ class SparklessDatabase(Database):
         settings: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
         unkindness: Unkindness | None = None,
+        queries: bool = True,
+        engine: Callable[[Unkindness], LocalEngine] | None = None,
     ) -> None:
-        self._local = LocalEngine(unkindness or Unkindness())
-        super().__init__(path, settings=settings, clock=clock)
+        self._local = (engine or LocalEngine)(unkindness or Unkindness())
+        super().__init__(path, settings=settings, clock=clock, queries=queries)
 
     def engine(self) -> LocalEngine:
         self._check()
@@ -83,6 +86,9 @@ class SparklessDatabase(Database):
             self.catch_up()
             moves.go_on()
         return self.get_query(name)
+
+    def _wait_a_moment(self) -> None:
+        self._local.catch_up()
 
     def catch_up(self) -> None:
         """Run all queries until none has anything left to take in, and none waits for time that has come."""
@@ -225,6 +231,7 @@ class LocalRunning:
             n: Workers(Storage(path), history=history, access=options.access) for n, path in options.streams.items()
         }
         self._batches = MicroBatches(self._operator, options.current_pace)
+        self._cuts = Cuts(options.cuts, options.holder)
         self._checkpoint = checkpoint
         self._take = deliver
         self._unkindness = unkindness
@@ -335,5 +342,5 @@ class LocalRunning:
 
     def _ends(self, start: dict[str, Offset]) -> dict[str, Offset]:
         self._batches.done()
-        ends = {name: reader.end() for name, reader in self._readers.items()}
+        ends = self._cuts.limited(start, {name: reader.end() for name, reader in self._readers.items()})
         return self._batches.next_end(start, ends, self._readers, 1 if self._is_small else self._options.batch_rows)

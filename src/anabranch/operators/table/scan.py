@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from anabranch.operators.base import Inputs, Offset, Offsets, Operator, Task
 from anabranch.operators.columns import Bound, bind, columns_of, project
-from anabranch.operators.table.states import state_of
+from anabranch.operators.table.states import state_of, store_of
 from anabranch.tables.declaration import RESERVED
+from anabranch.tables.state import State
 
 ROWS_PER_TASK = 500_000
 _ROWS_PER_BATCH = 1 << 17
@@ -23,6 +24,7 @@ class TableScan(Operator):
     """Rows of the table whose changes are `changes`, in the order of their keys, where `filter` is true.
 
     They are those after the changes up to the offset at which it is asked; `columns` are (name, SQL expression).
+    `key`: of an answer that changes, which has no states of its own.
     """
 
     kind: ClassVar[str] = "table_scan"
@@ -32,6 +34,11 @@ class TableScan(Operator):
     columns: tuple[tuple[str, str], ...]
     time: str
     filter: str | None = None
+    key: tuple[str, ...] = ()
+
+    def _state(self, at: Offsets, inputs: Inputs) -> State:
+        reader, row = inputs.readers[self.changes], at[self.changes].row
+        return store_of(reader, row, self.key) if self.key else state_of(reader, row)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -44,13 +51,13 @@ class TableScan(Operator):
         return 0  # whoever changes tables has their rows at hand
 
     def plan(self, start: Offsets, end: Offsets, inputs: Inputs, parallelism: int) -> list[Task]:
-        rows = len(state_of(inputs.readers[self.changes], end[self.changes].row))
+        rows = len(self._state(end, inputs))
         count = max(1, min(parallelism, rows // ROWS_PER_TASK)) if rows else 0
         at = {self.changes: Offset(end[self.changes].row, end[self.changes].time)}
         return [Task(at, at, {"from": rows * i // count, "to": rows * (i + 1) // count}) for i in range(count)]
 
     def run(self, task: Task, inputs: Inputs) -> Iterator[pa.RecordBatch]:
-        table = state_of(inputs.readers[self.changes], task.end[self.changes].row).table
+        table = self._state(task.end, inputs).table
         program = _program(self, table.schema)
         table = table.slice(task.detail["from"], task.detail["to"] - task.detail["from"]).select(program.reads)
         inputs.work.rows_read += table.num_rows

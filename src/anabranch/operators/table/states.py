@@ -6,9 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from anabranch.errors import QueryError
 from anabranch.operators.base import LogReader
 from anabranch.operators.columns import bind
 from anabranch.operators.table.keys import present, true
+from anabranch.tables.changes import comes as is_there
+from anabranch.tables.declaration import RESERVED
 from anabranch.tables.state import State
 
 
@@ -17,6 +20,20 @@ def state_of(reader: LogReader, row: int) -> State:
     log: Any = getattr(reader, "log", reader)
     state: State = log.state_at(row)
     return state
+
+
+def store_of(reader: LogReader, row: int, key: tuple[str, ...]) -> State:
+    """What the first `row` changes of an answer come to, which has no snapshots; by its key."""
+    log: Any = getattr(reader, "log", reader)
+    if log.first_row() > 0:
+        raise QueryError(
+            "CHANGES_ARE_GONE",
+            f'the first changes that query "{log.info.name}" has answered were removed by RETAIN',
+            hint="CREATE MATERIALIZED VIEW keeps the rows themselves",
+        )
+    changes = log.read(0, row)
+    kept = pa.schema([field for field in changes.schema if field.name not in RESERVED])
+    return State(kept, key).replayed(changes, is_there(changes), row, 0)
 
 
 def oldest_state(reader: LogReader) -> int:

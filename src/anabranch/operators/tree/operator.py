@@ -26,6 +26,7 @@ from anabranch.operators.base import (
     first_time,
     first_time_of_any,
 )
+from anabranch.operators.offset import NOT_BEGUN
 from anabranch.operators.tree.accounts import KIND, Account
 from anabranch.operators.tree.answer import BEGINNING, answer_schema, told
 from anabranch.operators.tree.changes import together
@@ -63,6 +64,7 @@ class Tree(Operator):
     kind: ClassVar[str] = "tree"
     scratch_is_state: ClassVar[bool] = True
     is_cut_anew: ClassVar[bool] = True
+    answers_over_nothing: ClassVar[bool] = True
     named_in_a_host: ClassVar[str] = "views"
     why_stream: ClassVar[str] = "what changes of the answer"
     why_store: ClassVar[str] = "the rows of the answer"
@@ -216,7 +218,7 @@ class Tree(Operator):
 
     def beginning(self, inputs: Inputs) -> dict[str, Offset]:
         """With the rows of streams that the log holds, and with tables as they are in the oldest state there is."""
-        return {name: Offset(first_row(inputs.readers[name])) for name in self.inputs}
+        return {name: Offset(first_row(inputs.readers[name]), every=NOT_BEGUN) for name in self.inputs}
 
     def expendable(self, scratch: Storage) -> list[Storage]:
         return [scratch.child(PARTS)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from anabranch.errors import QueryError
-from anabranch.operators.base import MIN_TIME, Inputs, LogReader, Offset, Offsets
+from anabranch.operators.base import Inputs, LogReader, Offset, Offsets
 from anabranch.operators.live import Live
 from anabranch.operators.table.states import oldest_state
 from anabranch.operators.tree.arrangement import Arrangement
@@ -38,8 +38,8 @@ def first_row(reader: LogReader) -> int:
 
 
 def is_first(at: Offsets) -> bool:
-    """Whether nothing was taken in before."""
-    return all(offset.time == MIN_TIME for offset in at.values())
+    """Whether there was no micro-batch before."""
+    return not any(offset.has_begun for offset in at.values())
 
 
 def is_table(reader: LogReader) -> bool:
@@ -82,6 +82,8 @@ class Remembered:
         self._name = f"{inputs.scratch} {tree!r} {identities}"
 
     def at(self, at: Offsets) -> Memory:
+        if is_first(at):
+            return self._empty(at)  # the first micro-batch answers with what there is
         memory = _live.take(self._name)
         if memory is None or not _precedes(memory.at, at):
             memory = self._from_disk(at)
@@ -121,8 +123,6 @@ class Remembered:
     def _begun(self, at: Offsets, problems: list[str]) -> Memory:
         """From nothing: with tables as they were in the oldest state, and the rows of streams from the first on."""
         readers = self._inputs.readers
-        if is_first(at):
-            return self._empty(at)  # the first micro-batch answers with what there is
         begins = {name: Offset(min(first_row(readers[name]), at[name].row)) for name in at}
         for name, offset in begins.items():
             if offset.row > 0 and not is_table(readers[name]):

@@ -188,9 +188,9 @@ def stream_name(table: exp.Table) -> str:
     return PARTS[table.name.lower()](table.db) if table.db else table.name
 
 
-def look_up(select: Select, table: exp.Table, lookup: Lookup) -> StreamSchema:
-    """The stream's schema; one that does not exist is an error in its place."""
-    if table.args.get("version"):
+def look_up(select: Select, table: exp.Table, lookup: Lookup, *, as_of: bool = False) -> StreamSchema:
+    """The stream's schema; one that does not exist is an error in its place, and so is a version, unless it may be."""
+    if table.args.get("version") and not as_of:
         raise select.error(
             "NOT_IN_THE_LANGUAGE",
             "only a table that one stream is joined with is read as it was",
