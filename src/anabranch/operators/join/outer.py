@@ -58,6 +58,10 @@ class OuterJoin(Operator):
     where: tuple[str, ...] = ()
 
     @property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        return self.join.columns
+
+    @property
     def time(self) -> str:  # type: ignore[override]
         return self.join.time
 

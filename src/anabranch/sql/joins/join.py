@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from anabranch.errors import SqlError
 from anabranch.operators.join.operator import WindowJoin, program_of
+from anabranch.operators.join.outer import Kind
 from anabranch.sql.checking.archive_clauses import refuse_archives
 from anabranch.sql.joins.answer import answer_of
 from anabranch.sql.joins.scope import JoinScope, JoinSource, listed, sources_of
@@ -32,6 +33,21 @@ _CLAUSES = {
     "distinct": ("DISTINCT would keep every result ever found", f"{AS_A_STREAM} use DISTINCT in windows of that"),
 }  # fmt: skip
 """Clauses a join cannot have: why, and what instead."""
+
+
+OUTER: dict[str, Kind] = {
+    "LEFT": "left",
+    "LEFT OUTER": "left",
+    "RIGHT": "right",
+    "RIGHT OUTER": "right",
+    "FULL": "full",
+    "FULL OUTER": "full",
+    "SEMI": "semi",
+    "LEFT SEMI": "semi",
+    "ANTI": "anti",
+    "LEFT ANTI": "anti",
+}
+"""What stands before a JOIN that is no inner one."""
 
 
 @dataclass(frozen=True)
@@ -142,12 +158,15 @@ def said_of(join: exp.Join) -> str:
 def _check_kind(select: Select, join: exp.Join, kinds: Collection[str]) -> None:
     said = said_of(join)
     if said not in ("", "INNER", "CROSS", *kinds):
-        natural = said.startswith("NATURAL")
         raise select.error(
             "NOT_IN_THE_LANGUAGE",
-            f"a standing query cannot have a {said} JOIN" + ("" if natural or kinds else " with aggregates"),
+            f"a standing query cannot have a {said} JOIN" + (" with aggregates" if said in OUTER else ""),
             join,
-            hint="write JOIN … ON …" if natural or kinds else f"{AS_A_STREAM} aggregate the windows of that",
+            hint=f"{AS_A_STREAM} aggregate the windows of that"
+            if said in OUTER
+            else f"write {said.replace('RIGHT', 'LEFT')} JOIN, with the streams the other way around"
+            if said in ("RIGHT SEMI", "RIGHT ANTI")
+            else "write JOIN … ON …",
             keyword=said.split()[0],
         )
     using = join.args.get("using")

@@ -11,7 +11,7 @@ from sqlglot import exp
 from anabranch.operators.join.outer import Kind, OuterJoin
 from anabranch.sql.checking.archive_clauses import refuse_archives
 from anabranch.sql.joins.answer import answer_of
-from anabranch.sql.joins.join import AS_A_STREAM, Join, check_emit, is_join, joined_streams, said_of
+from anabranch.sql.joins.join import AS_A_STREAM, OUTER, Join, check_emit, is_join, joined_streams, said_of
 from anabranch.sql.joins.scope import JoinScope
 from anabranch.sql.joins.windows import Constraint
 from anabranch.sql.reading.reduce_by import Registered
@@ -22,19 +22,6 @@ from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select
 from anabranch.sql.windows.aggregate_functions import is_aggregate
 
-KINDS: dict[str, Kind] = {
-    "LEFT": "left",
-    "LEFT OUTER": "left",
-    "RIGHT": "right",
-    "RIGHT OUTER": "right",
-    "FULL": "full",
-    "FULL OUTER": "full",
-    "SEMI": "semi",
-    "LEFT SEMI": "semi",
-    "ANTI": "anti",
-    "LEFT ANTI": "anti",
-}
-"""What stands before JOIN."""
 _READ_BY_ON: dict[Kind, tuple[int, ...]] = {"left": (1,), "right": (0,), "full": (), "semi": (0, 1), "anti": (1,)}
 """Of which sources rows that ON drops by themselves are nobody's partner, and not answered either."""
 _READ_BY_WHERE: dict[Kind, tuple[int, ...]] = {"left": (0,), "right": (1,), "full": (), "semi": (0,), "anti": (0,)}
@@ -43,7 +30,7 @@ _READ_BY_WHERE: dict[Kind, tuple[int, ...]] = {"left": (0,), "right": (1,), "ful
 
 def is_outer_join(select: Select) -> bool:
     """True if the query answers rows of streams that meet nothing, or rows that meet anything."""
-    return is_join(select) and any(said_of(join) in KINDS for join in select.tree.args["joins"])
+    return is_join(select) and any(said_of(join) in OUTER for join in select.tree.args["joins"])
 
 
 def is_outer_rows(select: Select) -> bool:
@@ -55,10 +42,10 @@ def plan_outer_join(select: Select, lookup: Lookup, reducers: Registered) -> Sta
     """The operator, and the Spark SQL behind it where Arrow cannot do an expression."""
     refuse_archives(select)
     _refuse_several(select)
-    scope, unit, windows, tree = joined_streams(select, lookup, KINDS)
+    scope, unit, windows, tree = joined_streams(select, lookup, OUTER)
     check_emit(select)
     _refuse_rows_and_memory(select, unit)
-    side = KINDS[said_of(tree.args["joins"][0])]
+    side = OUTER[said_of(tree.args["joins"][0])]
     shown = scope.up_to(1) if side in ("semi", "anti") else scope
     join, where = _with_conditions(side, scope, shown, windows, tree)
     answer = answer_of(shown.with_results(), tree, join.rest)
@@ -70,7 +57,7 @@ def plan_outer_join(select: Select, lookup: Lookup, reducers: Registered) -> Sta
 def _refuse_several(select: Select) -> None:
     joins: list[exp.Join] = select.tree.args["joins"]
     if len(joins) > 1:
-        outer = next(join for join in joins if said_of(join) in KINDS)
+        outer = next(join for join in joins if said_of(join) in OUTER)
         raise select.error(
             "NOT_IN_THE_LANGUAGE",
             f"a {said_of(outer)} JOIN in a window is one of two streams",
@@ -114,7 +101,7 @@ def _with_conditions(
                 "EXPRESSION_NEEDS_SPARK",
                 f"{sql_of(part)} needs Spark SQL, which cannot say who has a partner",
                 part,
-                hint="compute it in a CREATE STREAM … AS SELECT … before, and join that",
+                hint="compute what it takes of each stream in a CREATE STREAM … AS SELECT … before",
             )
         _place(scope, part, _READ_BY_ON[side], filters, on)
     for part in _parts(shown, tree.args["where"].this if tree.args.get("where") is not None else None):
