@@ -278,9 +278,9 @@ REFUSED_AS_STANDING = [
     (
         "SELECT saddr FROM packets WHERE id IN (SELECT id FROM ptb)",
         (
-            "NOT_IN_THE_LANGUAGE (line 1, column 47) a standing query cannot hold a subquery. Hint: what "
-            "has a partner is told by a join; write SELECT s.k, t.w FROM s, t WINDOW = INTERVAL 5 MINUTES "
-            "WHERE s.k = t.k"
+            "NOT_IN_THE_LANGUAGE (line 1, column 47) a standing query cannot hold a subquery. Hint: a "
+            "semi join says how far apart rows may lie; write SELECT s.k FROM s LEFT SEMI JOIN t ON s.k = t.k "
+            "WINDOW = INTERVAL 5 MINUTES"
         ),
     ),
     (

@@ -30,6 +30,7 @@ from anabranch.operators.history.landmark import Landmark
 from anabranch.operators.join.aggregate import WindowJoinAggregate
 from anabranch.operators.join.combination import WindowCombination
 from anabranch.operators.join.operator import WindowJoin
+from anabranch.operators.join.outer import Kind, OuterJoin
 from anabranch.operators.merge.operator import Merge
 from anabranch.operators.merge.range_operator import RangeMerge
 from anabranch.operators.select import SelectRows
@@ -115,6 +116,10 @@ def join(*conditions: str, low: int = -5, high: int = 5, third: bool = False, **
     return WindowJoin(
         tuple(sources), "time", tuple(windows), conditions, tuple(columns), "_time", **{"order": "time", **more}
     )
+
+
+def outer(side: Kind, inner: WindowJoin, *where: str) -> OuterJoin:
+    return OuterJoin(inner, side, where)
 
 
 def join_sums(inner: WindowJoin, period: int, *keys: str) -> WindowJoinAggregate:
@@ -368,6 +373,17 @@ EXAMPLES: dict[str, dict[str, Operator]] = {
         "shed": join(SAME, low=-20, high=20, memory=300, shed="random"),
         "shed_oldest": join(SAME, low=-20, high=20, memory=300, shed="oldest"),
         "shed_by_matches": join(SAME, low=-20, high=20, memory=300, shed="matches"),
+    },
+    "outer_join": {
+        "left": outer("left", join(SAME)),
+        "right_with_condition_on_its_own": outer("right", join("`A.k` = `B.k`", "`B.ok`"), "`A.d` IS NULL OR `B.v` > 0"),
+        "full_later_only": outer("full", join(SAME, "`A.d` < `B.d`", low=2, high=30)),
+        "full_earlier_only": outer("full", join("abs(`A.d` - `B.d`) <= 8", low=-30, high=-3)),
+        "full_of_nothing": outer("full", join("false")),
+        "left_of_all": outer("left", join(low=0, high=0), "`B.k` IS NULL OR `B.k` <> 'a'"),
+        "semi": outer("semi", join(SAME)),
+        "semi_earlier_only": outer("semi", join("`A.v` > `B.v`", low=-40, high=-1)),
+        "anti": outer("anti", join("`A.k` = `B.k`", low=-9, high=60)),
     },
     "window_join_aggregate": {
         "sums": join_sums(join(SAME), 20, "`A.k`"),

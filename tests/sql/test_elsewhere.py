@@ -70,10 +70,10 @@ def test_clauses_of_others_say_what_to_write(text: str) -> None:
 @pytest.mark.parametrize(
     ("condition", "wanted"),
     [
-        ("EXISTS (SELECT 1 FROM t WHERE t.k = s.k)", "FROM s, t WINDOW = INTERVAL 5 MINUTES WHERE s.k = t.k"),
-        ("k IN (SELECT k FROM t)", "FROM s, t WINDOW = INTERVAL 5 MINUTES WHERE s.k = t.k"),
-        ("NOT EXISTS (SELECT 1 FROM t WHERE t.k = s.k)", "EXCEPT SELECT k FROM t"),
-        ("k NOT IN (SELECT k FROM t)", "EXCEPT SELECT k FROM t"),
+        ("EXISTS (SELECT 1 FROM t WHERE t.k = s.k)", "LEFT SEMI JOIN t"),
+        ("k IN (SELECT k FROM t)", "LEFT SEMI JOIN t"),
+        ("NOT EXISTS (SELECT 1 FROM t WHERE t.k = s.k)", "LEFT ANTI JOIN t"),
+        ("k NOT IN (SELECT k FROM t)", "LEFT ANTI JOIN t"),
     ],
 )
 def test_subqueries_in_conditions_say_which_join_does_it(condition: str, wanted: str) -> None:

@@ -18,6 +18,7 @@ OPERATORS: dict[str, str] = {
     "landmark": ".history.landmark:Landmark",
     "last_rows": ".windows.last_rows:LastRows",
     "merge": ".merge.operator:Merge",
+    "outer_join": ".join.outer:OuterJoin",
     "range_merge": ".merge.range_operator:RangeMerge",
     "session_aggregate": ".windows.sessions:SessionAggregate",
     "select": ".select:SelectRows",

@@ -26,6 +26,7 @@ from anabranch.sql.history.joins import is_history_join
 from anabranch.sql.history.landmarks import is_landmark
 from anabranch.sql.history.questions import question_of
 from anabranch.sql.joins.combinations import is_combination
+from anabranch.sql.joins.outer import is_outer_join
 from anabranch.sql.joins.tables import is_table_join
 from anabranch.sql.merges.merge import is_merge
 from anabranch.sql.over_views import StreamUse, Tables, log_of, over_views, tables_of, version_of
@@ -105,7 +106,7 @@ def plan_once(
         refuse_windows(select)
     as_it_was = is_table_join(select) and any(map(is_of_each_row, select.tree.find_all(exp.Table)))
     if windowed or past or as_it_was:
-        ended = is_merge(select) or as_it_was
+        ended = is_merge(select) or as_it_was or is_outer_join(select)
         return OncePlan(None, standing=plan_standing(select, lookup, reducers), ended=ended)
     try:
         return _plan(select, lambda name: tables(name) or lookup(name), reducers, tables)

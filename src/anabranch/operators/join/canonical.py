@@ -13,6 +13,7 @@ from itertools import combinations
 from anabranch.operators.canonical import Naming, as_named, by_alias, condition, conjunction, numbered, tells_apart
 from anabranch.operators.join.aggregate import WindowJoinAggregate
 from anabranch.operators.join.operator import WindowJoin
+from anabranch.operators.join.outer import OuterJoin
 from anabranch.operators.join.windows import Window, latest
 
 
@@ -29,6 +30,13 @@ def canonical_join(join: WindowJoin) -> WindowJoin:
         columns=tuple((name, as_named(sql, naming)) for name, sql in columns),
         time=time,
     )
+
+
+def canonical_outer(outer: OuterJoin) -> OuterJoin:
+    """The same for one that answers for rows without a partner; `RIGHT` and `LEFT` stay as they are written."""
+    naming = by_alias(_aliases(outer.join))
+    where = tuple(sorted({condition(sql, naming) for sql in outer.where}))
+    return replace(outer, join=canonical_join(outer.join), where=where)
 
 
 def canonical_aggregate(aggregate: WindowJoinAggregate) -> WindowJoinAggregate:

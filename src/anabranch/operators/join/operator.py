@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -40,6 +40,7 @@ from anabranch.operators.join.rows import KeyShare
 from anabranch.operators.join.run import JoinRun, Reach, Results, in_order
 from anabranch.operators.join.shedding import Policy
 from anabranch.operators.join.windows import FOREVER, latest, unbound
+from anabranch.operators.windows.program import kept_rows
 from anabranch.schema import TIME_TYPE
 
 ROWS_PER_TASK = 100_000
@@ -106,18 +107,24 @@ class WindowJoin(Operator):
         return canonical_join(self)
 
     def schema(self, inputs: Inputs) -> pa.Schema:
-        return self._outputs(inputs).schema
+        return _outputs_of(self, self._program(inputs).schema).schema
 
     # -- plan --------------------------------------------------------------------------------------
 
     def plan(self, start: Offsets, end: Offsets, inputs: Inputs, parallelism: int) -> list[Task]:
+        return self.tasks(start, end, inputs, parallelism)
+
+    def tasks(
+        self, start: Offsets, end: Offsets, inputs: Inputs, parallelism: int, *, by_time: bool = True
+    ) -> list[Task]:
+        """The tasks that find the results; unless `by_time` each looks at all times."""
         low, high = self.sides(start, inputs), self.sides(end, inputs)
         rows = {name: high[name].row - low[name].row for name in self.inputs}
         if max(rows.values()) <= 0:
             return []
         parts = max(1, min(parallelism, sum(rows.values()) // ROWS_PER_TASK))
         details: list[dict[str, Any]] = [{"live": True}]
-        cuts = self._cuts(low, high, inputs, parts)
+        cuts = self._cuts(low, high, inputs, parts) if by_time else []
         if cuts:
             edges = [-FOREVER, *cuts, FOREVER]
             details = [{"since": a, "until": b} for a, b in itertools.pairwise(edges)]
@@ -140,35 +147,39 @@ class WindowJoin(Operator):
         places = [first + rows * i // parts for i in range(parts + 1)]
         places[-1] -= 1
         times = [int(integers(reader.read(row, row + 1, [reader.time_column]).column(0))[0]) for row in places]
-        longest = max(max(row) for row in self._most())
+        longest = max(max(row) for row in self.most())
         short = all(b - a > 2 * longest for a, b in itertools.pairwise(times))
         return times[1:-1] if short else []
 
-    def _most(self) -> list[list[int]]:
+    def most(self) -> list[list[int]]:
+        """How much later than a row of one source that of another may be at most."""
         return latest(len(self.sources), self.windows)
 
     # -- run ---------------------------------------------------------------------------------------
 
     def run(self, task: Task, inputs: Inputs) -> Iterator[pa.RecordBatch]:
-        detail = task.detail
         run = self.started(task, inputs)
-        outputs = self._outputs(inputs)
-        clock = max(offset.time for offset in task.start.values())
-        for results in run.results():
+        yield from self.answered(run.results(), run, task, inputs)
+        if task.detail.get("live"):
+            run.keep()
+
+    def answered(
+        self, found: Iterable[Results], run: JoinRun, task: Task, inputs: Inputs, where: tuple[str, ...] = ()
+    ) -> Iterator[pa.RecordBatch]:
+        """The answer rows of results for which `where` is true."""
+        outputs = _outputs_of(self, self._program(inputs).schema, where)
+        clock = None if self.ordered else max(offset.time for offset in task.start.values())
+        for results in found:
             if results.completeness is not None:
                 inputs.work.report(completeness.KIND, completeness.estimated(results.completeness))
             for low in range(0, len(results), _ROWS_PER_BATCH):
-                part = results.between(low, low + _ROWS_PER_BATCH)
-                answer = outputs.of(part, run, None if self.ordered else clock)
-                if detail.get("parts", 1) > 1:
+                part, answer = outputs.of(results.between(low, low + _ROWS_PER_BATCH), run, clock)
+                if task.detail.get("parts", 1) > 1:
                     answer = _with_places(answer, part)
                 yield from answer.to_batches()
-        if detail.get("live"):
-            run.keep()
 
     def started(self, task: Task, inputs: Inputs, program: JoinProgram | None = None) -> JoinRun:
         """The run of a task; a `program` is its own, save for which rows of the sources it leaves out."""
-        detail = task.detail
         low, high = self.sides(task.start, inputs), self.sides(task.end, inputs)
         streams = [stream for _, stream, _ in self.sources]
         reach = Reach(
@@ -177,12 +188,18 @@ class WindowJoin(Operator):
             start_times=[low[name].time for name in streams],
             end_times=[high[name].time for name in streams],
             ordered=self.ordered,
-            since=detail.get("since", -FOREVER),
-            until=detail.get("until", FOREVER),
+            since=task.detail.get("since", -FOREVER),
+            until=task.detail.get("until", FOREVER),
         )
+        return self.searching(reach, task, inputs, program)
+
+    def searching(
+        self, reach: Reach, task: Task, inputs: Inputs, program: JoinProgram | None = None, purpose: str = ""
+    ) -> JoinRun:
+        """A run over some of the rows, for the same part of all keys as a task."""
         program = program or self._program(inputs)
-        share = KeyShare(detail.get("part", 0), detail.get("parts", 1))
-        return JoinRun(program, inputs, reach, share, order_of(repr(self), program), self._policy())
+        share = KeyShare(task.detail.get("part", 0), task.detail.get("parts", 1))
+        return JoinRun(program, inputs, reach, share, order_of(repr(self), program), self._policy(), purpose)
 
     def _policy(self) -> Policy | None:
         return None if self.memory is None else Policy(self.memory, self.shed or "random")
@@ -199,9 +216,6 @@ class WindowJoin(Operator):
 
     def _program(self, inputs: Inputs) -> JoinProgram:
         return program_of(self, tuple(inputs.readers[stream].schema for _, stream, _ in self.sources))
-
-    def _outputs(self, inputs: Inputs) -> _Outputs:
-        return _outputs_of(self, self._program(inputs).schema)
 
     # -- what it has reached, needs and keeps ------------------------------------------------------
 
@@ -224,7 +238,7 @@ class WindowJoin(Operator):
             count = max(high for *_, high in self.windows)
             return {name: Floor(row=at[name].row, time=axis, before=count) for name in self.inputs}
         oldest: dict[str, int] = {}
-        most = self._most()
+        most = self.most()
         for i, (_, name, _) in enumerate(self.sources):
             times = [
                 (axis if self.ordered else at[other].time) - most[i][j]
@@ -249,7 +263,7 @@ class WindowJoin(Operator):
             "operator": self.kind,
             "inputs": list(self.inputs),
             "reads": [{"stream": stream, "filter": where} for _, stream, where in self.sources],
-            **explain_join(self, None if inputs is None else self._program(inputs), self._most()),
+            **explain_join(self, None if inputs is None else self._program(inputs), self.most()),
             "columns": dict(self.columns),
             "time": self.time,
             "keeps": {"what": keeps.what, "bound": keeps.bound},
@@ -270,28 +284,34 @@ def program_of(join: WindowJoin, schemas: tuple[pa.Schema, ...]) -> JoinProgram:
 
 @dataclass(frozen=True)
 class _Outputs:
-    """The columns of the answer."""
+    """The columns of the answer, of results for which all of `where` is true."""
 
     columns: tuple[Bound, ...]
     schema: pa.Schema
     reads: list[str]
+    where: tuple[Bound, ...]
 
-    def of(self, results: Results, run: JoinRun, clock: int | None) -> pa.Table:
-        """The answer rows of results; with `clock` they are no older than that."""
+    def of(self, results: Results, run: JoinRun, clock: int | None) -> tuple[Results, pa.Table]:
+        """Those of some results that are answered, and their answer rows; with `clock` they are no older than that."""
         table = rows_of(results, run, self.reads, clock)
         if results.completeness is not None:
             table = table.append_column(COMPLETENESS, pa.array(results.completeness))
-        return project(table, self.columns, self.schema)
+        for condition in self.where:
+            mask = kept_rows(condition, table)
+            if not mask.all():
+                results, table = results.at(mask), table.filter(pa.array(mask))
+        return results, project(table, self.columns, self.schema)
 
 
 @functools.lru_cache(maxsize=256)
-def _outputs_of(join: WindowJoin, schema: pa.Schema) -> _Outputs:
+def _outputs_of(join: WindowJoin, schema: pa.Schema, where: tuple[str, ...] = ()) -> _Outputs:
     if join.memory is not None:
         schema = schema.append(pa.field(COMPLETENESS, pa.float64()))
     columns = tuple(bind(sql, schema) for _, sql in join.columns)
+    conditions = tuple(bind(sql, schema) for sql in where)
     answer = pa.schema([(name, column.type) for (name, _), column in zip(join.columns, columns, strict=True)])
-    reads = [name for name in columns_of(columns, schema) if name not in (TIME, COMPLETENESS)]
-    return _Outputs(columns, answer, reads)
+    reads = [name for name in columns_of((*columns, *conditions), schema) if name not in (TIME, COMPLETENESS)]
+    return _Outputs(columns, answer, reads, conditions)
 
 
 def rows_of(results: Results, run: JoinRun, names: Sequence[str], clock: int | None) -> pa.Table:

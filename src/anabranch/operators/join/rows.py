@@ -18,6 +18,8 @@ from anabranch.operators.columns import Bound
 from anabranch.operators.windows.program import kept_rows
 
 Ints = NDArray[np.int64]
+NO_ROW = -1
+"""In place of a row's number: there is none."""
 
 
 def named(alias: str, schema: pa.Schema) -> pa.Schema:
@@ -120,16 +122,23 @@ class SourceRows:
         return Kept(frozen(rows), times, table.select(own).rename_columns(list(columns)))
 
     def take(self, columns: Sequence[str], rows: Ints) -> list[Column]:
-        """Columns of the given rows, in any order."""
-        if len(rows) == 0:
+        """Columns of the given rows, in any order; all NULL where it is NO_ROW."""
+        there = rows if len(rows) == 0 or rows.min() >= 0 else rows[rows != NO_ROW]
+        if len(there) == 0:
             schema = named(self.alias, self._reader.schema)
-            return [pa.array([], schema.field(name).type) for name in columns]
+            return [pa.nulls(len(rows), schema.field(name).type) for name in columns]
         if not columns:
             return []
-        low, high = int(rows.min()), int(rows.max()) + 1
+        low, high = int(there.min()), int(there.max()) + 1
         table = self._reader.read(low, high, self._own(columns))
-        places = pa.array(rows - low)
+        places = pa.array(rows - low, mask=None if there is rows else rows == NO_ROW)
         return [column.take(places) for column in table.columns]
+
+    def at(self, rows: Ints, columns: Sequence[str]) -> Kept:
+        """Some columns of the given rows, of which it is known that they pass the filter."""
+        time = f"{self.alias}.{self._reader.time_column}"
+        times, *taken = self.take([time, *columns], rows)
+        return Kept(frozen(rows), frozen(integers(times)), pa.Table.from_arrays(taken, names=list(columns)))
 
     def values(self, value: Bound, rows: Ints) -> Column:
         """An expression over this source's columns, for the given rows."""

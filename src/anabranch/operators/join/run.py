@@ -41,7 +41,7 @@ _WIDE = 512
 
 
 class Results(NamedTuple):
-    """Results: the row of each source, the time of the newest, and the completeness around it."""
+    """Results: the row of each source (or NO_ROW), the time of each, and the completeness around it."""
 
     rows: list[Ints]
     times: Ints
@@ -77,7 +77,7 @@ class Reach:
 
 
 class JoinRun:
-    """One task of a join."""
+    """One task of a join; with a `purpose` its indices are for others of the same purpose only."""
 
     def __init__(
         self,
@@ -87,10 +87,12 @@ class JoinRun:
         share: KeyShare,
         order: JoinOrder,
         policy: Policy | None = None,
+        purpose: str = "",
     ) -> None:
         self._program = program
         self._reach = reach
         self._order = order
+        self._purpose = purpose
         self._memory = inputs.window_memory
         key = program.shared_key() if share.parts > 1 else None
         self.sources = [
@@ -139,6 +141,31 @@ class JoinRun:
         step, _ = self._step(driver, source, [driver], *window)
         assert isinstance(step, HashStep)
         return driver, drivers.kept, step.counts(partials, *window)
+
+    def rows_between(self, source: int, low: int, high: int) -> Iterator[Drivers]:
+        """The rows of a source that pass its filter, some at a time, to look for what they meet."""
+        for begin in range(low, high, DRIVERS):
+            yield self._new_rows(source, begin, min(begin + DRIVERS, high))
+
+    def rows_at(self, source: int, rows: Ints) -> Drivers:
+        """Rows of a source that pass its filter, to look for what they meet."""
+        return Drivers(source, self.sources[source].at(rows, self._asked_of(source)))
+
+    def meet(self, drivers: Drivers) -> NDArray[np.bool_]:
+        """Of rows of one of two sources, which of them have a result."""
+        driver, source = drivers.source, 1 - drivers.source
+        partials = PartialResults.of(drivers)
+        window = self._window(partials, source)
+        step, tested = self._step(driver, source, [driver], *window)
+        if isinstance(step, HashStep) and tested is not None and len(self._program.conditions.tests) == 1:
+            return step.counts(partials, *window) > 0
+        found = np.zeros(len(partials), np.bool_)
+        for probes, rows in step.candidates(partials, *window):
+            longer = partials.extended(probes, source, rows, self.sources[source].times(rows))
+            places = self._tested(longer, source, [driver], tested).places
+            assert places is not None
+            found[places] = True
+        return found
 
     def columns(self, names: Sequence[str], results: Results) -> pa.Table:
         """Columns named `alias.column` of results."""
@@ -213,12 +240,15 @@ class JoinRun:
 
     def _new_rows(self, driver: int, low: int, high: int) -> Drivers:
         """Drivers, with the columns that conditions ask of them."""
+        return Drivers(driver, self.sources[driver].kept(low, high, self._asked_of(driver)))
+
+    def _asked_of(self, source: int) -> list[str]:
+        """The columns of a source that conditions ask for."""
         conditions = self._program.conditions
-        sides = [side for equality in conditions.equalities for side in equality.sides if side.source == driver]
+        sides = [side for equality in conditions.equalities for side in equality.sides if side.source == source]
         names = [name for side in sides for name in side.value.columns]
         names += [name for test in conditions.tests for name in test.value.columns]
-        own = dict.fromkeys(name for name in names if self._program.source_of[name] == driver)
-        return Drivers(driver, self.sources[driver].kept(low, high, list(own)))
+        return list(dict.fromkeys(name for name in names if self._program.source_of[name] == source))
 
     def _found(self, driver: int, low: int, high: int) -> list[Results]:
         order = self._order.of(driver)
@@ -288,6 +318,7 @@ class JoinRun:
             if isinstance(step, HashStep):
                 alike = [s.rows_by for s in self._steps.values() if isinstance(s, HashStep)]
                 step.number = alike.count(step.rows_by)
+                step.purpose = self._purpose
         return self._steps[key], tested
 
     def _tested(self, partials: PartialResults, source: int, placed: list[int], tested: int | None) -> PartialResults:

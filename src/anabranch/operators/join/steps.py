@@ -97,10 +97,11 @@ class HashStep(JoinStep):
         self._fresh = False
         self.number = 0
         """Tells indices of one run apart that have the same rows by the same key."""
+        self.purpose = ""
 
     @property
     def live_name(self) -> str:
-        return f"{self.rows_by} #{self.number}"
+        return f"{self.rows_by} {self.purpose}#{self.number}"
 
     @property
     def rows_by(self) -> str:

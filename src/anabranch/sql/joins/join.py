@@ -6,13 +6,14 @@ The windows are those of M. A. Hammad, W. G. Aref, A. K. Elmagarmid et al., "STE
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from anabranch.errors import SqlError
 from anabranch.operators.join.operator import WindowJoin, program_of
+from anabranch.operators.join.outer import Kind
 from anabranch.sql.checking.archive_clauses import refuse_archives
 from anabranch.sql.joins.answer import answer_of
 from anabranch.sql.joins.scope import JoinScope, JoinSource, listed, sources_of
@@ -25,13 +26,28 @@ from anabranch.sql.standing.sources import Lookup, plain_select, refuse_clauses
 from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select
 
-_AS_A_STREAM = "make the join a stream with CREATE STREAM … AS SELECT … EMIT IN ORDER, and"
+AS_A_STREAM = "make the join a stream with CREATE STREAM … AS SELECT … EMIT IN ORDER, and"
 _CLAUSES = {
-    "order": ("a join answers its results as they are found", f"{_AS_A_STREAM} order the windows of that"),
-    "limit": ("a join has no last row to stop at", f"{_AS_A_STREAM} limit the windows of that"),
-    "distinct": ("DISTINCT would keep every result ever found", f"{_AS_A_STREAM} use DISTINCT in windows of that"),
+    "order": ("a join answers its results as they are found", f"{AS_A_STREAM} order the windows of that"),
+    "limit": ("a join has no last row to stop at", f"{AS_A_STREAM} limit the windows of that"),
+    "distinct": ("DISTINCT would keep every result ever found", f"{AS_A_STREAM} use DISTINCT in windows of that"),
 }  # fmt: skip
 """Clauses a join cannot have: why, and what instead."""
+
+
+OUTER: dict[str, Kind] = {
+    "LEFT": "left",
+    "LEFT OUTER": "left",
+    "RIGHT": "right",
+    "RIGHT OUTER": "right",
+    "FULL": "full",
+    "FULL OUTER": "full",
+    "SEMI": "semi",
+    "LEFT SEMI": "semi",
+    "ANTI": "anti",
+    "LEFT ANTI": "anti",
+}
+"""What stands before a JOIN that is no inner one."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +108,7 @@ def plan_join(select: Select, lookup: Lookup, reducers: Registered) -> StandingP
     """The operator of a join without aggregates, and the Spark SQL behind it where Arrow cannot do an expression."""
     refuse_archives(select)
     join, tree = read_join(select, lookup)
-    _check_emit(select)
+    check_emit(select)
     answer = answer_of(join.scope.with_results(), tree, join.rest)
     ordered = select.emit is not None and select.emit.kind == "IN ORDER"
     operator = join.operator(answer.columns, answer.operator_time, ordered=ordered)
@@ -104,10 +120,18 @@ def plan_join(select: Select, lookup: Lookup, reducers: Registered) -> StandingP
 
 def read_join(select: Select, lookup: Lookup) -> tuple[Join, exp.Select]:
     """What a query over several streams joins."""
+    scope, unit, windows, tree = joined_streams(select, lookup)
+    return _with_conditions(scope, unit, windows, tree), tree
+
+
+def joined_streams(
+    select: Select, lookup: Lookup, kinds: Collection[str] = ()
+) -> tuple[JoinScope, Unit, tuple[Constraint, ...], exp.Select]:
+    """The streams of a join and the windows between them; of other `kinds` than an inner one, too."""
     tree = plain_select(select, joins=True)
     joins: list[exp.Join] = tree.args["joins"]
     for join in joins:
-        _check_kind(select, join)
+        _check_kind(select, join, kinds)
     tables = [tree.args["from_"].this, *(join.this for join in joins)]
     sources = sources_of(select, tables, lookup)
     if select.window is None and not select.pairs:
@@ -122,19 +146,27 @@ def read_join(select: Select, lookup: Lookup) -> tuple[Join, exp.Select]:
         )
     scope = JoinScope.of(select, sources)
     unit, windows = windows_of(select, sources)
-    return _with_conditions(scope, unit, windows, tree), tree
+    return scope, unit, windows, tree
 
 
-def _check_kind(select: Select, join: exp.Join) -> None:
-    """Only inner joins: all others would have to wait for what may not come."""
+def said_of(join: exp.Join) -> str:
+    """What stands before JOIN."""
     words = [join.args.get(part) for part in ("method", "side", "kind")]
-    said = " ".join(str(word).upper() for word in words if word)
-    if said not in ("", "INNER", "CROSS"):
+    return " ".join(str(word).upper() for word in words if word)
+
+
+def _check_kind(select: Select, join: exp.Join, kinds: Collection[str]) -> None:
+    said = said_of(join)
+    if said not in ("", "INNER", "CROSS", *kinds):
         raise select.error(
             "NOT_IN_THE_LANGUAGE",
-            f"a standing query cannot have a {said} JOIN",
+            f"a standing query cannot have a {said} JOIN" + (" with aggregates" if said in OUTER else ""),
             join,
-            hint="write JOIN … ON …" if said == "NATURAL" else "use JOIN … ON …, or ask once with SELECT",
+            hint=f"{AS_A_STREAM} aggregate the windows of that"
+            if said in OUTER
+            else f"write {said.replace('RIGHT', 'LEFT')} JOIN, with the streams the other way around"
+            if said in ("RIGHT SEMI", "RIGHT ANTI")
+            else "write JOIN … ON …",
             keyword=said.split()[0],
         )
     using = join.args.get("using")
@@ -187,7 +219,7 @@ def _with_conditions(scope: JoinScope, unit: Unit, windows: tuple[Constraint, ..
     return Join(scope, unit, windows, by_source, tuple(conditions), tuple(rest))
 
 
-def _check_emit(select: Select) -> None:
+def check_emit(select: Select) -> None:
     emit = select.emit
     if emit is not None and emit.kind == "EVERY":
         raise select.error(

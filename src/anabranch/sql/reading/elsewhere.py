@@ -56,10 +56,13 @@ RANKED = Instead(_FIRST_OF_WINDOW.example, "ORDER BY and LIMIT are those of each
 AS_OF = Instead(
     "SELECT s.k, t.w FROM s, t WINDOW = INTERVAL 5 MINUTES WHERE s.k = t.k", "a join says how far apart rows may lie"
 )
-SEMI_JOIN = Instead(AS_OF.example, "what has a partner is told by a join")
+SEMI_JOIN = Instead(
+    "SELECT s.k FROM s LEFT SEMI JOIN t ON s.k = t.k WINDOW = INTERVAL 5 MINUTES",
+    "a semi join says how far apart rows may lie",
+)
 ANTI_JOIN = Instead(
-    "SELECT k FROM s WINDOW = INTERVAL 1 MINUTE EXCEPT SELECT k FROM t WINDOW = INTERVAL 1 MINUTE",
-    "what is missing on the other side is told window by window",
+    "SELECT s.k FROM s LEFT ANTI JOIN t ON s.k = t.k WINDOW = INTERVAL 5 MINUTES",
+    "an anti join says how far apart rows may lie",
 )
 _SETTINGS = Instead("", "settings are given in Python, db.settings.change(name=value), or to anabranch.open")
 

@@ -18,6 +18,7 @@ from anabranch.sql.history.landmarks import is_landmark, plan_landmark
 from anabranch.sql.joins.aggregates import is_join_aggregate, plan_join_aggregate
 from anabranch.sql.joins.combinations import is_combination, plan_combination
 from anabranch.sql.joins.join import is_join, plan_join
+from anabranch.sql.joins.outer import is_outer_rows, plan_outer_join
 from anabranch.sql.joins.tables import is_table_join, plan_table_join
 from anabranch.sql.merges.merge import is_merge, plan_merge
 from anabranch.sql.reading.reduce_by import NONE_REGISTERED, Registered
@@ -54,6 +55,7 @@ PLANS: tuple[PlanKind, ...] = (
     PlanKind("merge", is_merge, plan_merge),
     PlanKind("combination of aggregates", is_combination, plan_combination),
     PlanKind("aggregates over a join", is_join_aggregate, plan_join_aggregate),
+    PlanKind("outer join", is_outer_rows, plan_outer_join),
     PlanKind("join", is_join, plan_join),
     PlanKind("set operation of windows", is_of_sets, plan_sets, _OF_ONE_LENGTH),
     PlanKind("aggregates of windows", is_window_aggregate, plan_window_aggregate, _ALL_FORMS),
