@@ -196,7 +196,7 @@ class StandingQueries:
         retain_us: int | None = None,
     ) -> Query:
         """Make and start one from a parsed SELECT; `owner` is what it is a part of."""
-        plan = self._completed(plan_query(select, self._catalog))
+        plan = self._completed(plan_query(select, self._catalog), select)
         self._look_for_archives(plan)
         host = None if alone or kind != QUERY or owner is not None else self.hosts.chosen(plan)
         if host is not None:
@@ -210,7 +210,7 @@ class StandingQueries:
 
     def create_view(self, name: str, select: Select, retain_us: int) -> Query:
         """Make and start what keeps a view."""
-        plan = self._completed(plan_view(select, self._catalog))
+        plan = self._completed(plan_view(select, self._catalog), select)
         read = reads(plan.operator.inputs, history=plan.operator.reads_history)
         info = QueryInfo(changes_name(name), select.source, kind=VIEW, reads=read, owner=ObjectName(VIEW, name))
         query = self._make(info, plan)
@@ -219,22 +219,22 @@ class StandingQueries:
 
     def planned_view(self, select: Select, name: str | None = None) -> StandingPlan:
         """What would be made of the SELECT of a view."""
-        plan = self._completed(plan_view(select, self._catalog))
+        plan = self._completed(plan_view(select, self._catalog), select)
         if name is not None:
             self._catalog.refuse_if_taken(name)
             self._catalog.refuse_if_taken(changes_name(name))
         return plan
 
     def _planned_again(self, info: QueryInfo) -> StandingPlan:
-        plan = plan_view if info.kind == VIEW else plan_query
-        return self._completed(plan(single_select(info.sql), self._catalog))
+        plan, select = plan_view if info.kind == VIEW else plan_query, single_select(info.sql)
+        return self._completed(plan(select, self._catalog), select)
 
-    def _completed(self, plan: StandingPlan) -> StandingPlan:
-        return completed(plan, self._catalog, self._around.settings, self._around.engine)
+    def _completed(self, plan: StandingPlan, select: Select) -> StandingPlan:
+        return completed(plan, select, self._catalog, self._around.settings, self._around.engine)
 
     def planned(self, select: Select, name: str | None = None, host: str | None = None) -> StandingPlan:
         """What would be made of a SELECT; refused where making it would be, but for what Spark alone can tell."""
-        plan = self._completed(plan_query(select, self._catalog))
+        plan = self._completed(plan_query(select, self._catalog), select)
         if name is not None:
             self._catalog.refuse_if_taken(name)
         if host is not None:
