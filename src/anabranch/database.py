@@ -527,6 +527,12 @@ class Database:
         if _run.is_about_archives(tree):
             return _run.archive_frame(self, tree)
         plan = plan_query(tree, self.catalog)
+        if plan.operator.asked_by_its_host:
+            raise QueryError(
+                "NOT_IN_THE_LANGUAGE",
+                "a question that is asked anew as a whole is no DataFrame",
+                hint="keep it as a view, and read its changes: SELECT * FROM <view>.changes",
+            )
         options = self.source_options(plan.operator)
         return self.engine().stream(options, plan.residual_sql)
 

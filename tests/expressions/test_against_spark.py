@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
@@ -127,3 +128,48 @@ def test_what_is_left_to_spark_means_what_was_written(plain_spark: Any, seed: in
         for n, sql in enumerate(part):
             assert written.schema.field(n).type == sent.schema.field(n).type, sql
             assert bits(flat(written.column(n))).equals(bits(flat(sent.column(n)))), sql
+
+
+@pytest.mark.slow
+def test_letters_of_all_of_unicode_equal_spark(plain_spark: Any) -> None:
+    """Each character alone, and between letters and the one that looks around itself."""
+    characters = [chr(code) for code in range(1, 0x110000) if not 0xD800 <= code < 0xE000]
+    plain_spark.createDataFrame(pa.table({"c": characters})).createOrReplaceTempView("characters")
+    texts = ["c", "concat('aΣ', c)", "concat('a', c, 'Σ')", "concat(c, 'Σ')", "concat('aΣ', c, 'b')"]
+    asked = [f"{name}({text})" for text in texts for name in ("lower", "upper")]
+    select = ", ".join(f"{sql} AS c{n}" for n, sql in enumerate(asked))
+    answer = plain_spark.sql(f"SELECT c, {select} FROM characters").toArrow()
+    plain_spark.catalog.dropTempView("characters")
+    table = answer.select(["c"])
+    for n, sql in enumerate(asked):
+        mine, theirs = flat(compile(carried(sql), table.schema).evaluate(table)), flat(answer.column(f"c{n}"))
+        differ = pc.not_equal(mine, theirs)
+        assert not pc.any(differ).as_py(), f"{sql}: {table.filter(differ).column(0).to_pylist()[:20]}"
+
+
+DIGITS = [((10, 2), (5, 3)), ((18, 6), (9, 0)), ((30, 2), (4, 1)), ((7, 7), (7, 7)), ((22, 2), (20, 0))]
+
+
+@pytest.mark.parametrize("types", DIGITS)
+def test_quotients_of_decimals_equal_spark(plain_spark: Any, types: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    chance = random.Random(str(types))
+
+    def drawn(precision: int, scale: int) -> Decimal:
+        digits = chance.randint(1, precision)
+        number = chance.choice([10**digits - 1, 10 ** (digits - 1), 1, 5, chance.randrange(10**digits)])
+        return Decimal(chance.choice([-number, number])).scaleb(-scale)
+
+    def column(precision: int, scale: int) -> pa.Array:
+        values = [chance.choice([None, Decimal(0), *[drawn(precision, scale)] * 8]) for _ in range(4000)]
+        return pa.array(values, pa.decimal128(precision, scale))
+
+    with localcontext(prec=80):
+        table = pa.table({name: column(*type_) for name, type_ in zip("ab", types, strict=True)})
+    plain_spark.createDataFrame(table).createOrReplaceTempView("decimals")
+    theirs = flat(plain_spark.sql("SELECT a / b AS q FROM decimals").toArrow().column(0))
+    plain_spark.catalog.dropTempView("decimals")
+    mine = flat(compile(carried("a / b"), table.schema).evaluate(table))
+    assert mine.type == theirs.type
+    assert mine.is_null().equals(theirs.is_null())
+    differ = pc.fill_null(pc.not_equal(mine, theirs), False)
+    assert not pc.any(differ).as_py(), table.filter(differ).slice(0, 3).to_pylist()

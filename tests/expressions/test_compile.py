@@ -76,8 +76,12 @@ FLOOR(1.5)
 CEIL(d, 1)
 SQRT(n)
 SQRT('4')
-UPPER(s)
-LOWER(s)
+SOUNDEX(s)
+SPLIT_PART(s, '.', 0)
+SPLIT_PART(s, s2, 1)
+SPLIT_PART(s, '.', i)
+SUBSTRING_INDEX(s, 'aa', 2)
+SUBSTRING_INDEX(s, s2, 2)
 s ILIKE 'a'
 s RLIKE 'a'
 s LIKE s2
@@ -125,8 +129,10 @@ NULL + NULL
 -NULL
 -s
 -b
-i / 1.5
-n / 2
+n / m
+n / l
+w / 2
+w / w
 n % 2
 i % 2.5
 n * CAST(1 AS BIGINT)

@@ -1,7 +1,7 @@
 """+ - * / % DIV, signs and bits.
 
 Whole numbers wrap around as Java's do, dividing by zero gives NULL, whole / whole is DOUBLE.
-DECIMAL is exact for + - *; Spark's rounding in its division is left to Spark.
+DECIMAL is exact for + - *. Its division rounds half up, where that is all that shows of Spark's, which rounds twice.
 """
 
 from __future__ import annotations
@@ -94,9 +94,39 @@ def _nonzero(values: Datum) -> Datum:
 def divide(node: exp.Div, build: Build) -> Expr:
     left, right = build(node.this), build(node.expression)
     if _exact(left, right):
-        raise NotEvaluable("division of DECIMAL is rounded by Spark's rules")
+        return _decimal_quotient(as_decimal(left), as_decimal(right))
     _operand_type(left, right, "/")
     return apply(DOUBLE, lambda a, b: pc.divide(a, _nonzero(b)), coerce(left, DOUBLE), coerce(right, DOUBLE))
+
+
+_MOST_DIGITS, _LEAST_DECIMALS, _LONG_DIGITS = 38, 6, 76
+
+
+def _decimal_quotient(left: Expr, right: Expr) -> Expr:
+    """The quotient with the digits that Spark gives it, rounded half up.
+
+    Spark rounds to 39 decimal places first. That shows only in a quotient that lies just below a half, nearer than one
+    of a divisor with so few digits can lie. Arrow cuts quotients off: with one place more than wanted that is enough to
+    round by.
+    """
+    whole = left.type.precision - left.type.scale + right.type.scale
+    wanted = max(_LEAST_DECIMALS, left.type.scale + right.type.precision + 1)
+    scale = min(wanted, max(_MOST_DIGITS - whole, min(wanted, _LEAST_DECIMALS)))
+    more = max(0, scale + right.type.scale - left.type.scale - right.type.precision)
+    places = max(4, left.type.scale + more + right.type.precision - right.type.scale + 1)
+    if whole + scale > _MOST_DIGITS or right.type.precision > _MOST_DIGITS + 1 - scale:
+        raise NotEvaluable("this division of DECIMAL is rounded twice by Spark, or may be too long")
+    if left.type.precision + more > _LONG_DIGITS or whole + places > _LONG_DIGITS:
+        raise NotEvaluable("this division of DECIMAL has too many digits")
+    result = pa.decimal128(whole + scale, scale)
+    long = pa.decimal256(left.type.precision + more, left.type.scale + more)
+    divisor = pa.decimal256(right.type.precision, right.type.scale)
+
+    def quotient(a: Datum, b: Datum) -> Datum:
+        cut_off = pc.divide(a.cast(long), _nonzero(b.cast(divisor)))
+        return pc.round(cut_off, ndigits=scale, round_mode="half_towards_infinity").cast(result)
+
+    return apply(result, quotient, left, right)
 
 
 def remainder(node: exp.Mod, build: Build) -> Expr:

@@ -1,7 +1,6 @@
 """Functions of text, by characters of Unicode, as Spark counts them.
 
 Patterns, places and replacements are literals: Arrow's kernels take them once, not per row.
-UPPER and LOWER are left to Spark: beyond ASCII its case mapping is another one than Arrow's.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from sqlglot import exp
 from anabranch.expressions.expr import Build, Datum, Expr, Handler, NotEvaluable, apply, null
 from anabranch.expressions.literals import text_of, whole_of
 from anabranch.expressions.types import BOOLEAN, INT, STRING, cast, is_whole, name, require
+from anabranch.kernels.letters import lowered, raised
 
 _END = 2**31 - 1
 
@@ -41,6 +41,14 @@ def search(kernel: Callable[..., Datum], word: str) -> Handler:
 
 def length(node: exp.Length, build: Build) -> Expr:
     return apply(INT, pc.utf8_length, require(build(node.this), STRING, "LENGTH"))
+
+
+def lower(node: exp.Lower, build: Build) -> Expr:
+    return apply(STRING, lowered, require(build(node.this), STRING, "LOWER"))
+
+
+def upper(node: exp.Upper, build: Build) -> Expr:
+    return apply(STRING, raised, require(build(node.this), STRING, "UPPER"))
 
 
 def concat(node: exp.Concat, build: Build) -> Expr:
@@ -122,3 +130,53 @@ def replace(node: exp.Replace, build: Build) -> Expr:
     if not wanted:
         return apply(STRING, lambda a: a, text)
     return apply(STRING, lambda a: pc.replace_substring(a, pattern=wanted, replacement=replacement), text)
+
+
+def split_part(node: exp.SplitPart, build: Build) -> Expr:
+    """The part with a number, from 1, or from the end if it is negative; empty where there are not so many."""
+    text = require(build(node.this), STRING, "SPLIT_PART")
+    separator = text_of(build(node.args["delimiter"]), "what SPLIT_PART splits at")
+    number = whole_of(build(node.args["part_index"]), "the number of SPLIT_PART")
+    if number == 0:
+        raise NotEvaluable("SPLIT_PART numbers from 1")
+    if not separator:
+        whole = number in (1, -1)
+        return apply(STRING, lambda a: a if whole else pc.utf8_slice_codeunits(a, start=0, stop=0), text)
+    return apply(STRING, lambda a: _part(a, separator, number), text)
+
+
+def _part(texts: Datum, separator: str, number: int) -> Datum:
+    """One part of each text; those that have it are found by how many they have, and the others are empty."""
+    if isinstance(texts, pa.Scalar):
+        return _part(pa.array([texts.as_py()], STRING), separator, number)[0]
+    if isinstance(texts, pa.ChunkedArray):
+        return pa.chunked_array([_part(chunk, separator, number) for chunk in texts.chunks], STRING)
+    parts = pc.split_pattern(texts, separator, max_splits=number) if number > 0 else pc.split_pattern(texts, separator)
+    count = pc.list_value_length(parts)
+    has = pc.fill_null(pc.greater_equal(count, abs(number)), False)
+    some = parts.filter(has)
+    ends = pc.cumulative_sum(pc.list_value_length(some))
+    begins = pc.subtract(ends, pc.list_value_length(some))
+    place = pc.add(begins, number - 1) if number > 0 else pc.add(ends, number)
+    empty = pc.if_else(pc.is_valid(texts), "", pa.scalar(None, STRING))
+    return pc.replace_with_mask(empty, has, some.flatten().take(place))
+
+
+def substring_index(node: exp.SubstringIndex, build: Build) -> Expr:
+    """What stands before so many separators, or behind so many from the end if that is negative."""
+    text = require(build(node.this), STRING, "SUBSTRING_INDEX")
+    separator = text_of(build(node.args["delimiter"]), "what SUBSTRING_INDEX looks for")
+    count = whole_of(build(node.args["count"]), "the number of SUBSTRING_INDEX")
+    if any(separator[i:] == separator[:-i] for i in range(1, len(separator))):
+        raise NotEvaluable("SUBSTRING_INDEX counts separators that lie over each other")
+    if not separator or count == 0:
+        return apply(STRING, lambda a: pc.utf8_slice_codeunits(a, start=0, stop=0), text)
+    return apply(STRING, lambda a: _beside(a, separator, count), text)
+
+
+def _beside(texts: Datum, separator: str, count: int) -> Datum:
+    parts = pc.split_pattern(texts, separator, max_splits=abs(count), reverse=count < 0)
+    if count > 0:
+        return pc.binary_join(pc.list_slice(parts, 0, count), separator)
+    behind = pc.binary_join(pc.list_slice(parts, 1), separator)
+    return pc.if_else(pc.greater(pc.list_value_length(parts), -count), behind, texts)

@@ -216,6 +216,8 @@ class Operator:
     """True if a micro-batch that was begun and has answered nothing may end elsewhere when it is run again."""
     answers_over_nothing: ClassVar[bool] = False
     """True if it may have an answer before anything has come: its first micro-batch is run in any case."""
+    asked_by_its_host: ClassVar[bool] = False
+    """True if its tasks answer nothing: whoever runs it asks an engine what has become of the answer."""
     throws_what_it_leaves: ClassVar[bool] = False
     """True if every row it takes in is answered or thrown away, also by what Spark SQL does behind it."""
     named_in_a_host: ClassVar[str] = "windows"

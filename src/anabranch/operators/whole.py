@@ -4,12 +4,15 @@ The change of any query is the difference between its answers before and after. 
 (a function that only Spark SQL has, say) is answered so: an engine is asked over all rows there are at the end of a
 micro-batch, and what came and went since the answer before is the answer of the micro-batch. It costs what the
 question costs, however little has changed.
+
+Here is which rows these are; `queries.differences` asks, and compares.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
@@ -32,27 +35,14 @@ from anabranch.operators.tree.answer import BEGINNING, answer_schema
 from anabranch.schema import arrow_type
 from anabranch.tables.declaration import NUMBER
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-class View(NamedTuple):
-    """Rows that a question reads under a name: those that an operator gives from a row on and up to an offset."""
-
-    name: str
-    operator: SelectRows | TableScan
-    first: int
-    end: Offset
-
-
-class Question(NamedTuple):
-    """A SELECT over views."""
-
-    sql: str
-    views: tuple[View, ...]
-
-
 HOW = "re-evaluated: asked anew of Spark SQL, over all rows there are, when anything has changed"
+
+
+class There(NamedTuple):
+    """Of an input: the number of the first row that counts, and of the first that is not taken in."""
+
+    first: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -67,6 +57,7 @@ class Whole(Operator):
     kind: ClassVar[str] = "whole"
     is_cut_anew: ClassVar[bool] = True
     answers_over_nothing: ClassVar[bool] = True
+    asked_by_its_host: ClassVar[bool] = True
     reads_history: ClassVar[bool] = True
     why_stream: ClassVar[str] = "what changes of the answer"
     why_store: ClassVar[str] = "the rows of the answer"
@@ -117,26 +108,21 @@ class Whole(Operator):
     def changes(self, start: Offsets, end: Offsets, inputs: Inputs) -> bool:
         """Whether anything has come or gone in a micro-batch; in the first one there is an answer in any case."""
         begins = not any(offset.has_begun for offset in start.values())
-        return begins or self._there(start, inputs) != self._there(end, inputs)
+        return begins or self.there(start, inputs) != self.there(end, inputs)
 
-    def asked(self, at: Offsets, inputs: Inputs) -> Question:
-        """What is asked of all rows there are at some offsets."""
-        there = self._there(at, inputs)
-        views = [View(view, read, there[read.inputs[0]][0], at[read.inputs[0]]) for view, read in self.views]
-        return Question(self.sql, tuple(views))
-
-    def rows_asked(self, at: Offsets, inputs: Inputs) -> int:
-        """How many rows of streams that are."""
-        return sum(end - first for name, (first, end) in self._there(at, inputs).items() if name in self._streams)
-
-    def _there(self, at: Offsets, inputs: Inputs) -> dict[str, tuple[int, int]]:
-        """Of each input the first row that counts, and the first that is not taken in."""
+    def there(self, at: Offsets, inputs: Inputs) -> dict[str, There]:
+        """All rows there are at some offsets, by input."""
         oldest = self._oldest(at)
-        there = {name: (0, offset.row) for name, offset in at.items()}
+        there = {name: There(0, offset.row) for name, offset in at.items()}
         if oldest is not None:
             for name in self._streams:
-                there[name] = (inputs.readers[name].row_at_time(oldest, at[name].row), at[name].row)
+                there[name] = There(inputs.readers[name].row_at_time(oldest, at[name].row), at[name].row)
         return there
+
+    def rows_of_streams(self, at: Offsets, inputs: Inputs) -> int:
+        """How many rows of streams that are; tables have theirs in any case."""
+        there = self.there(at, inputs)
+        return sum(there[name].end - max(there[name].first, inputs.readers[name].first_row()) for name in self._streams)
 
     def _oldest(self, at: Offsets) -> int | None:
         """The time from which on rows of streams count; None: all do."""
@@ -168,15 +154,16 @@ class Whole(Operator):
         return floors | {name: Floor(at[name].row, MIN_TIME if oldest is None else oldest) for name in self._streams}
 
     def beginning(self, inputs: Inputs) -> dict[str, Offset]:
-        """With the rows of streams that the log holds, and with tables as they are in the oldest state there is."""
+        """With the rows that streams and their archives hold, and with tables as they are in the oldest state."""
+        readers = {name: inputs.readers[name] for name in self.inputs}
         return {
-            name: Offset(max(inputs.readers[name].first_row(), oldest_state(inputs.readers[name])), every=NOT_BEGUN)
-            for name in self.inputs
+            name: Offset(max(reader.first_row(), oldest_state(reader)), every=NOT_BEGUN)
+            for name, reader in readers.items()
         }
 
-    def keeps(self) -> Keeps | None:
+    def keeps(self) -> Keeps:
         if not self._streams:
-            return None
+            return Keeps("nothing: tables and views that are read again have their rows", "their keys")
         bound = "until they expire" if self.after is not None else "ACCEPT UNBOUNDED"
         return Keeps(f"all rows of {', '.join(self._streams)}, which are read again", bound)
 
@@ -193,5 +180,5 @@ class Whole(Operator):
             "sql": self.sql,
             "key": list(self.answer_key),
             "reads": [{"stream": read.inputs[0], "filter": read.filter} for _, read in self.views],
-            "keeps": None if keeps is None else {"what": keeps.what, "bound": keeps.bound},
+            "keeps": {"what": keeps.what, "bound": keeps.bound},
         }

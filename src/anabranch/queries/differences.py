@@ -1,14 +1,15 @@
 """What a query answers whose question is asked anew as a whole (`operators.whole`): what came and went since.
 
-The answer before is what its own changes add up to. So what is written is right even where the engine would answer in
-other words today; and a micro-batch that is repeated after its answer was written finds no difference.
+The answer before is the one that was told: what its own changes add up to. So what is written is right even where an
+engine answers today in other words than yesterday, or with other last digits: that is a change then, told once. A
+micro-batch whose changes were written is not asked again (`Host._take`), and one that changes nothing finds none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,17 +23,27 @@ from anabranch.operators.tree.answer import told
 from anabranch.operators.tree.changes import Changes
 from anabranch.operators.tree.checkpoints import rows_at
 from anabranch.operators.tree.numbers import Numbers
-from anabranch.operators.whole import Question, Whole
+from anabranch.operators.whole import Whole
 from anabranch.queries.member import Member
-from anabranch.schema import StreamSchema, sql_type
 from anabranch.settings import Settings
 from anabranch.sql.standing.standing_plan import StandingPlan
+from anabranch.sql.tree import Select
+from anabranch.sql.trees.whole import with_columns
 from anabranch.tables.changes import comes
 from anabranch.tables.declaration import RESERVED
 from anabranch.tables.state import State
 
 if TYPE_CHECKING:
     from anabranch.connectors.base import Reader
+
+_ROWS_AT_ONCE = 1 << 20
+
+
+class _Told(NamedTuple):
+    """An answer, and how many rows the log of its changes has with it."""
+
+    answer: pa.Table
+    rows: int
 
 
 class Differences:
@@ -42,64 +53,77 @@ class Differences:
         self._member = member
         self._operator = operator
         self._engine = engine
-        self._answers: Reader | None = None
-        self._state: State | None = None
+        self._log: Reader | None = None
+        self._last: _Told | None = None
 
     def between(self, start: Offsets, end: Offsets, work: Work) -> pa.Table:
         """The change of the answer, as rows of its log."""
         operator, inputs = self._operator, Inputs(self._member.readers())
+        read = operator.rows_of_streams(end, inputs)
+        work.keeps(read, 0)
         if not operator.changes(start, end, inputs):
             return operator.schema(inputs).empty_table()
-        now = self._asked(operator.asked(end, inputs))
+        now = self._asked(end, inputs)
         before = self._before(start, inputs)
-        read = operator.rows_asked(end, inputs)
         work.rows_read += read
-        work.keeps(read, 0)
-        weights = np.repeat(np.array([1, -1]), [now.num_rows, before.num_rows])
-        changes = Changes(pa.concat_tables([now, before]).combine_chunks(), weights).consolidated()
-        numbers = None
-        if not (operator.key or operator.is_one_row):
-            numbers = Numbers(operator.rows, only_comes=False)
-            numbers.take_in(Changes.of(before).consolidated())
-        return told(changes, numbers, operator, rows_at(end), operator.time_of_answer(end))
+        rows = told(
+            _change(before.answer, now),
+            self._numbers(before.answer),
+            operator,
+            rows_at(end),
+            operator.time_of_answer(end),
+        )
+        self._last = _Told(now, before.rows + rows.num_rows)
+        return rows
 
-    def _asked(self, question: Question) -> pa.Table:
-        member, views = self._member, {}
-        for view in question.views:
-            (stream,) = view.operator.inputs
-            ends = offsets_to_json({stream: view.end})
-            views[view.name] = options_for(
-                view.operator, member.catalog, member.settings, 1, ends=ends, starts={stream: view.first}
-            )
-        answer = self._engine().evaluate(question.sql, views)
+    def _asked(self, at: Offsets, inputs: Inputs) -> pa.Table:
+        """The answer over all rows there are at some offsets, read and computed in their order."""
+        member, there, views = self._member, self._operator.there(at, inputs), {}
+        for name, read in self._operator.views:
+            (stream,) = read.inputs
+            ends, starts = offsets_to_json({stream: at[stream]}), {stream: there[stream].first}
+            options = options_for(read, member.catalog, member.settings, 1, ends=ends, starts=starts)
+            views[name] = replace(options, parallelism=1)
+        answer = self._engine().evaluate(self._operator.sql, views)
         return answer.rename_columns(list(self._operator.columns)).cast(self._operator.rows)
 
-    def _before(self, start: Offsets, inputs: Inputs) -> pa.Table:
-        """The answer as it was told."""
-        if self._answers is None:
-            self._answers = self._member.reader()
-        answers = self._answers
-        answers.refresh()
-        end = answers.end().row
-        if hasattr(answers, "state_at"):
-            state: State = answers.state_at(end)
-        elif answers.first_row() > (0 if self._state is None else self._state.row):
-            # RETAIN has let go of the first changes; what was there then is still there, and is asked again.
-            return self._asked(self._operator.asked(start, inputs))
-        else:
-            state = self._followed(answers, end)
-        return state.table.select(list(self._operator.columns))
+    def _numbers(self, answer: pa.Table) -> Numbers | None:
+        """How often each row of an answer without a key is there."""
+        operator = self._operator
+        if operator.key or operator.is_one_row:
+            return None
+        numbers = Numbers(operator.rows, only_comes=False)
+        numbers.take_in(Changes.of(answer).consolidated())
+        return numbers
 
-    def _followed(self, answers: Reader, end: int) -> State:
-        known = self._state
-        if known is None:
-            columns = [field for field in answers.schema if field.name not in RESERVED]
-            known = State(pa.schema(columns), self._operator.answer_key)
-        if known.row < end:
-            rows = answers.read(known.row, end)
-            known = known.replayed(rows, comes(rows), end, 0)
-        self._state = known
-        return known
+    def _before(self, start: Offsets, inputs: Inputs) -> _Told:
+        """The answer as it was told."""
+        log = self._log = self._log or self._member.reader()
+        log.refresh()
+        end = log.end().row
+        if self._last is not None and self._last.rows == end:
+            return self._last
+        if hasattr(log, "state_at"):
+            state: State = log.state_at(end)
+        elif log.first_row() == 0:
+            state = self._replayed(log, end)
+        else:  # RETAIN has let go of the first changes; what was asked then is still there, and is asked again
+            return _Told(self._asked(start, inputs), end)
+        return _Told(state.table.select(list(self._operator.columns)), end)
+
+    def _replayed(self, log: Reader, end: int) -> State:
+        columns = [field for field in log.schema if field.name not in RESERVED]
+        state = State(pa.schema(columns), self._operator.answer_key)
+        while state.row < end:
+            until = min(end, state.row + _ROWS_AT_ONCE)
+            rows = log.read(state.row, until)
+            state = state.replayed(rows, comes(rows), until, 0)
+        return state
+
+
+def _change(before: pa.Table, now: pa.Table) -> Changes:
+    weights = np.repeat(np.array([1, -1]), [now.num_rows, before.num_rows])
+    return Changes(pa.concat_tables([now, before]).combine_chunks(), weights).consolidated()
 
 
 def differences_of(member: Member, engine: Callable[[], Engine]) -> Differences | None:
@@ -108,12 +132,12 @@ def differences_of(member: Member, engine: Callable[[], Engine]) -> Differences 
     return Differences(member, operator, engine) if isinstance(operator, Whole) else None
 
 
-def completed(plan: StandingPlan, catalog: Catalog, settings: Settings, engine: Callable[[], Engine]) -> StandingPlan:
+def completed(
+    plan: StandingPlan, select: Select, catalog: Catalog, settings: Settings, engine: Callable[[], Engine]
+) -> StandingPlan:
     """A plan that says the columns of its answer: of a question that is asked anew only the engine can tell them."""
     operator = plan.operator
     if not isinstance(operator, Whole) or plan.schema is not None:
         return plan
     views = {view: options_for(read, catalog, settings, 1) for view, read in operator.views}
-    columns = engine().columns_of(operator.sql, views)
-    operator = replace(operator, types=tuple((field.name, sql_type(field.type)) for field in columns))
-    return replace(plan, operator=operator, schema=StreamSchema(operator.schema(Inputs({})), plan.time))
+    return with_columns(select, plan, engine().columns_of(operator.sql, views))

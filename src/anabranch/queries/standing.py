@@ -240,7 +240,7 @@ class StandingQueries:
             if name is not None:
                 refuse_itself(select, name)
             raise
-        return completed(plan, self._catalog, self._around.settings, self._around.engine)
+        return completed(plan, select, self._catalog, self._around.settings, self._around.engine)
 
     def planned(self, select: Select, name: str | None = None, host: str | None = None) -> StandingPlan:
         """What would be made of a SELECT; refused where making it would be, but for what Spark alone can tell."""

@@ -3,7 +3,7 @@
 Statements, catalog, log and queries are the real ones; in Spark's place stands an engine that runs
 one micro-batch after the other, writes down offsets before and commits after, as Spark does, and can
 be told to be unkind: small micro-batches, several tasks, scratch lost or damaged, every batch delivered twice.
-What only Spark SQL can compute raises `NeedsSpark`.
+What only Spark SQL can compute raises `NeedsSpark`, but for questions over whole views: something else may answer them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from anabranch.engine.rests import Unfinished
 from anabranch.errors import AnabranchError
 from anabranch.log import Storage
 from anabranch.operators import operator_from_json
-from anabranch.operators.base import Inputs, Work
+from anabranch.operators.base import Inputs, Operator, Work
 from anabranch.operators.live import Memories, exchange, forget_all
 from anabranch.operators.offset import Offset, offsets_from_json
 from anabranch.operators.opening import open_stream
@@ -40,6 +40,8 @@ from anabranch.testing.faults import flip_bits, lose_files
 from anabranch.testing.harness import Workers, run_batch, same
 
 T = TypeVar("T")
+Evaluator = Callable[[str, Mapping[str, pa.Table]], pa.Table]
+"""Answers a SELECT in Spark's SQL over views by their names."""
 
 
 class NeedsSpark(Exception):
@@ -60,7 +62,10 @@ class Unkindness:
 
 
 class SparklessDatabase(Database):
-    """A database to test with; `catch_up` runs its queries as far as their streams go."""
+    """A database to test with; `catch_up` runs its queries as far as their streams go.
+
+    `evaluator` answers questions that are asked anew as a whole, in the place of Spark SQL.
+    """
 
     def __init__(
         self,
@@ -71,8 +76,10 @@ class SparklessDatabase(Database):
         unkindness: Unkindness | None = None,
         queries: bool = True,
         engine: Callable[[Unkindness], LocalEngine] | None = None,
+        evaluator: Evaluator | None = None,
     ) -> None:
-        self._local = (engine or LocalEngine)(unkindness or Unkindness())
+        unkindness = unkindness or Unkindness()
+        self._local = LocalEngine(unkindness, evaluator) if engine is None else engine(unkindness)
         super().__init__(path, settings=settings, clock=clock, queries=queries)
 
     def engine(self) -> LocalEngine:
@@ -102,8 +109,9 @@ class LocalEngine:
 
     parallelism = 1
 
-    def __init__(self, unkindness: Unkindness) -> None:
+    def __init__(self, unkindness: Unkindness, evaluator: Evaluator | None = None) -> None:
         self._unkindness = unkindness
+        self._evaluator = evaluator
         self._running: list[LocalRunning] = []
 
     def catch_up(self) -> bool:
@@ -129,14 +137,8 @@ class LocalEngine:
 
     def read_once(self, options: SourceOptions) -> pa.Table:
         end = offsets_from_json(options.ends)
-        readers = {
-            name: open_stream(Storage(path), options.access, history=True) for name, path in options.streams.items()
-        }
-        for reader in readers.values():
-            reader.refresh()
-        operator = operator_from_json(options.operator)
-        inputs = Inputs(readers, window_memory=options.window_memory_bytes)
-        start = {name: Offset(reader.first_row()) for name, reader in readers.items()}
+        operator, inputs = _opened(options)
+        start = _start(options, inputs)
         begin = operator.beginning(inputs) if operator.begins_by_itself else start
         return run_batch(operator, inputs, begin, end, options.parallelism)
 
@@ -155,10 +157,19 @@ class LocalEngine:
         raise NeedsSpark(sql)
 
     def columns_of(self, sql: str, views: Mapping[str, SourceOptions]) -> pa.Schema:
-        raise NeedsSpark(sql)
+        schemas = {
+            name: operator.schema(inputs)
+            for name, (operator, inputs) in zip(views, map(_opened, views.values()), strict=True)
+        }
+        return self._answered(sql, {name: schema.empty_table() for name, schema in schemas.items()}).schema
 
     def evaluate(self, sql: str, views: Mapping[str, SourceOptions]) -> pa.Table:
-        raise NeedsSpark(sql)
+        return self._answered(sql, {name: _rows(options) for name, options in views.items()})
+
+    def _answered(self, sql: str, views: Mapping[str, pa.Table]) -> pa.Table:
+        if self._evaluator is None:
+            raise NeedsSpark(sql)
+        return self._evaluator(sql, views)
 
     def frame_of(self, table: pa.Table) -> pa.Table:
         return table
@@ -195,6 +206,27 @@ class LocalEngine:
 
     def close(self) -> None:
         """There is nothing to give back."""
+
+
+def _opened(options: SourceOptions) -> tuple[Operator, Inputs]:
+    """An operator that is asked once, with its streams as they are."""
+    readers = {n: open_stream(Storage(path), options.access, history=True) for n, path in options.streams.items()}
+    for reader in readers.values():
+        reader.refresh()
+    return operator_from_json(options.operator), Inputs(readers, window_memory=options.window_memory_bytes)
+
+
+def _start(options: SourceOptions, inputs: Inputs) -> dict[str, Offset]:
+    starts = options.starts
+    return {name: Offset(max(reader.first_row(), starts.get(name, 0))) for name, reader in inputs.readers.items()}
+
+
+def _rows(options: SourceOptions) -> pa.Table:
+    """What a question reads under one name."""
+    operator, inputs = _opened(options)
+    tasks = operator.plan(_start(options, inputs), offsets_from_json(options.ends), inputs, options.parallelism)
+    batches = [batch for task in tasks for batch in operator.run(task, inputs)]
+    return pa.Table.from_batches(batches, operator.schema(inputs))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from anabranch.expressions.functions.declaring import Example, Rule, ScalarFunct
 GROUP = "text"
 _BINARY = ("this", "expression")
 _TRIM = Rule(text.trim, "STRING, literal characters: STRING", (*_BINARY, "position"))
-_CASE = "case beyond ASCII is another one in Spark"
+_CASE = "whatever the case is asked of Spark"
 _PATTERNS = "Arrow's regular expressions are not Java's"
 
 TEXT = (
@@ -102,8 +102,44 @@ TEXT = (
         rules={exp.Trim: _TRIM},
         example=Example("rtrim(' a ')", " a"),
     ),
-    ScalarFunction("lower", "The text in small letters.", ("lcase",), GROUP, refused={exp.Lower: _CASE}),
-    ScalarFunction("upper", "The text in capitals.", ("ucase",), GROUP, refused={exp.Upper: _CASE}),
+    ScalarFunction(
+        "lower",
+        "The text in small letters.",
+        ("lcase",),
+        GROUP,
+        {exp.Lower: Rule(text.lower, "STRING: STRING")},
+        example=Example("lower('Ärger')", "ärger"),
+    ),
+    ScalarFunction(
+        "upper",
+        "The text in capitals.",
+        ("ucase",),
+        GROUP,
+        {exp.Upper: Rule(text.upper, "STRING: STRING")},
+        example=Example("upper('straße')", "STRASSE"),
+    ),
+    ScalarFunction(
+        "split_part",
+        "One of the parts of a text between separators; negative numbers count from the end.",
+        group=GROUP,
+        rules={
+            exp.SplitPart: Rule(
+                text.split_part, "STRING, literal, literal number: STRING", ("this", "delimiter", "part_index")
+            )
+        },
+        example=Example("split_part('a.b.c', '.', 2)", "b"),
+    ),
+    ScalarFunction(
+        "substring_index",
+        "The text before so many separators, or behind so many from the end.",
+        group=GROUP,
+        rules={
+            exp.SubstringIndex: Rule(
+                text.substring_index, "STRING, literal, literal number: STRING", ("this", "delimiter", "count")
+            )
+        },
+        example=Example("substring_index('a.b.c', '.', 2)", "a.b"),
+    ),
     ScalarFunction("ilike", "As `like`, whatever the case.", group=GROUP, refused={exp.ILike: _CASE}),
     ScalarFunction(
         "regexp_like",
@@ -152,8 +188,6 @@ rpad: The text filled up on the right to so many characters.
 sentences: A text as arrays of sentences and words.
 soundex: How the text sounds, as a code.
 space: So many spaces.
-split_part: One of the parts of a text between separators.
-substring_index: The text before so many separators.
 to_char, to_varchar: A number or a time written in a format.
 translate: The text with characters replaced one by one.
 try_validate_utf8: The text, or NULL if it is no UTF-8.

@@ -13,23 +13,21 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from anabranch.errors import AnabranchError
 from anabranch.operators import operator_from_json
 from anabranch.operators.tree.explain import explain_tree
 from anabranch.operators.tree.nodes import Join, Node, Part, Rows, Source
-from anabranch.schema import sql_type
 from anabranch.sql.checking.archive_clauses import refuse_archives
 from anabranch.sql.checking.safety import check_tree, too_large
 from anabranch.sql.reading.reduce_by import NONE_REGISTERED, Registered
 from anabranch.sql.standing.columns import column, joined, sql_of
 from anabranch.sql.standing.sources import Lookup
 from anabranch.sql.tree import Select
+from anabranch.sql.trees.answer_columns import refuse_same_names, refuse_types
 from anabranch.sql.trees.bounds import Growth, bounds_of
 from anabranch.sql.trees.context import Context, Tables
 from anabranch.sql.trees.draft import Draft, DraftJoin, DraftRows, Place
 from anabranch.sql.trees.graph import Graph
 from anabranch.sql.trees.query import plan_query
-from anabranch.sql.trees.scope import Relation
 from anabranch.sql.trees.simplify import simplified
 from anabranch.sql.trees.unique import uniques
 
@@ -81,11 +79,12 @@ def _plan(select: Select, lookup: Lookup, reducers: Registered, tables: Tables) 
         )
     context = Context(select, lookup, tables, reducers, plan_query)
     relation = context.query(context, select.tree, {})
-    names = _names(context, relation)
+    names = [field.name for field in relation.fields]
+    refuse_same_names(select, names)
     values = [(name, column(field.column)) for name, field in zip(names, relation.fields, strict=True)]
     last = context.named(relation.node, values, Place("the answer"))
     graph = simplified(context.drafts, last)
-    _check_types(context, graph.schemas[-1])
+    refuse_types(select, graph.schemas[-1])
     bounds, growth = bounds_of(select, graph.nodes, graph.schemas, graph.places)
     key = _key(context, graph)
     return TreePlan(
@@ -99,40 +98,6 @@ def _plan(select: Select, lookup: Lookup, reducers: Registered, tables: Tables) 
         is_one_row=key == (),
         notes=tuple(context.notes),
     )
-
-
-def _names(context: Context, relation: Relation) -> list[str]:
-    """The names of the answer, which differ."""
-    names: list[str] = []
-    for field in relation.fields:
-        if field.name.lower() in (name.lower() for name in names):
-            raise context.select.error(
-                "COLUMN_EXISTS",
-                f'column "{field.name}" comes twice in the answer',
-                _second(context.select.tree, field.name),
-                hint="give one of them another name with AS",
-            )
-        names.append(field.name)
-    return names
-
-
-def _second(tree: exp.Expr, name: str) -> exp.Expr:
-    """Where a name is given for the second time."""
-    items = [item for item in getattr(tree, "expressions", ()) if item.alias_or_name.lower() == name.lower()]
-    return items[1] if len(items) > 1 else tree
-
-
-def _check_types(context: Context, schema: pa.Schema) -> None:
-    for field in schema:
-        try:
-            sql_type(field.type)
-        except AnabranchError:
-            raise context.select.error(
-                "TYPE_NOT_SUPPORTED",
-                f'column "{field.name}" of the answer is {field.type}, which a stream cannot hold',
-                context.select.tree,
-                hint="give it a type with CAST",
-            ) from None
 
 
 def _key(context: Context, graph: Graph) -> tuple[str, ...] | None:

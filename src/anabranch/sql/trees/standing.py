@@ -16,6 +16,7 @@ from anabranch.sql.reading.reduce_by import Registered
 from anabranch.sql.standing.sources import Lookup
 from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select
+from anabranch.sql.trees.answer_columns import refuse_reserved_names
 from anabranch.sql.trees.context import TableColumns, Tables
 from anabranch.sql.trees.plan import TreePlan, plan_tree
 from anabranch.sql.trees.whole import plan_whole
@@ -91,14 +92,7 @@ def _shown(lookup: Lookup) -> Callable[[str], StreamSchema | None]:
 
 def _planned(select: Select, lookup: Lookup, reducers: Registered) -> TreePlan:
     plan = plan_tree(select, lookup, reducers, _tables(lookup))
-    for name in plan.columns:
-        if name.lower() in (*RESERVED, NUMBER):
-            raise select.error(
-                "COLUMN_RESERVED",
-                f'column "{name}" is kept for the changes of the answer',
-                select.tree,
-                hint="name the columns that are wanted, and give this one another name with AS",
-            )
+    refuse_reserved_names(select, plan.columns)
     return plan
 
 
