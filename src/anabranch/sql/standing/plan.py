@@ -1,8 +1,9 @@
 """A SELECT as a standing query: which operator runs it, and what is left to Spark SQL.
 
-A standing query reads one stream (a set operation two, a join or merge several) and must be able to say, row
-by row or window by window, that an answer is final. `PLANS` is the table of all shapes there are; what cannot say so
-is refused by the family whose shape it has, with what to write instead.
+What is put together of several questions is planned as a tree (`trees.composed`), whose parts are shapes. A shape reads
+one stream (a set operation two, a join or merge several) and can say, row by row or window by window, that an answer
+is final. `PLANS` is the table of all shapes there are; what cannot say so is refused by the family whose shape it has,
+with what to write instead.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from anabranch.sql.standing.rows import is_of_rows, plan_rows
 from anabranch.sql.standing.sources import Lookup
 from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select, WindowForm
-from anabranch.sql.trees.standing import is_of_changes, plan_changes
+from anabranch.sql.trees.composed import is_composed
+from anabranch.sql.trees.standing import is_of_changes, plan_changes, plan_composed
 from anabranch.sql.windows.aggregates import is_window_aggregate, plan_window_aggregate
 from anabranch.sql.windows.rows import is_of_window_rows, plan_window_rows
 from anabranch.sql.windows.sets import is_of_sets, plan_sets
@@ -65,6 +67,16 @@ PLANS: tuple[PlanKind, ...] = (
 
 def plan_standing(select: Select, lookup: Lookup, reducers: Registered = NONE_REGISTERED) -> StandingPlan:
     """The plan of a standing query, or a refusal that says what to add; `reducers` are the user's own."""
+    try:
+        if is_composed(select, lookup):
+            return replace(plan_composed(select, lookup, reducers), selects_all=selects_all(select))
+    except RecursionError:
+        raise too_large(select) from None
+    return plan_shape(select, lookup, reducers)
+
+
+def plan_shape(select: Select, lookup: Lookup, reducers: Registered) -> StandingPlan:
+    """The plan of a query that is one of the shapes."""
     try:
         kind = next(kind for kind in PLANS if kind.matches(select))
         if kind.plan is not plan_changes:  # a tree may have all clauses, and looks at itself

@@ -135,8 +135,14 @@ def _growth(node: Draft, below: Sequence[Growth], grows: str | None, schema: pa.
     comes = all(growth.comes for growth in below)
     if isinstance(node, Union):
         return Growth(grows, why, few, comes)
-    is_inner = isinstance(node, DraftJoin) and node.join == "inner"
-    return Growth(grows, why, few | kept, comes and (is_inner or (isinstance(node, Aggregate) and not node.calls)))
+    return Growth(grows, why, few | kept, comes and _only_adds(node))
+
+
+def _only_adds(node: Draft) -> bool:
+    """Whether rows that come to a node never have it take a row back."""
+    if isinstance(node, DraftJoin):
+        return node.join == "inner" or (node.join == "semi" and bool(node.keys) and not node.condition)
+    return isinstance(node, Aggregate) and not node.calls
 
 
 def _together(growths: Sequence[Growth]) -> str:

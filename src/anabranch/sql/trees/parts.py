@@ -20,9 +20,10 @@ from anabranch.sql.trees.typing import INSTEAD
 
 
 def is_part(select: Select, tree: exp.Expr) -> bool:
-    """Whether a query has clauses of ours, or groups by a window; a set operation, whether all of its sides do."""
+    """Whether a query has clauses of ours, or groups by a window; a set operation, whether both of its sides do."""
     if isinstance(tree, exp.SetOperation):
-        return all(is_part(select, side) for side in leaves(tree))
+        sides = leaves(tree)
+        return len(sides) == 2 and all(is_part(select, side) for side in sides)
     if not isinstance(tree, exp.Select):
         return False
     if not _side(select, tree).is_empty:
@@ -49,11 +50,11 @@ def _side(select: Select, tree: exp.Expr) -> Side:
 
 def plan_part(context: Context, tree: exp.Expr) -> Relation:
     """A part as one node, with the columns it selects."""
-    from anabranch.sql.standing.plan import plan_standing  # which plans trees, too
+    from anabranch.sql.standing.plan import plan_shape  # which plans trees, too
 
     select = context.select
     whole = _as_query(select, tree)
-    plan = plan_standing(whole, context.lookup, context.reducers)
+    plan = plan_shape(whole, context.lookup, context.reducers)
     if plan.residual_sql is not None or plan.schema is None:
         raise select.error(
             "EXPRESSION_NEEDS_SPARK",
