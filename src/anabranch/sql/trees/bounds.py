@@ -71,7 +71,7 @@ def bounds_of(
         said = _bound(node, below, grows)
         if said is None and grows is not None:
             if not accepts:
-                raise _unbounded(select, node, grows, place)
+                raise _unbounded(select, node, grows, place, with_table=any(growth.stream is None for growth in below))
             said = "nothing: ACCEPT UNBOUNDED"
         if said:
             bounds.append((number, said))
@@ -178,7 +178,7 @@ def _is_few(value: exp.Expr, few: frozenset[str]) -> bool:
     return names_of(value) <= few
 
 
-def _unbounded(select: Select, node: Draft, stream: str, place: Place) -> SqlError:
+def _unbounded(select: Select, node: Draft, stream: str, place: Place, *, with_table: bool) -> SqlError:
     what = {
         Aggregate: "keeps every group that ever was" if getattr(node, "calls", ()) else "keeps every row",
         DraftJoin: "keeps every row of both sides",
@@ -187,6 +187,8 @@ def _unbounded(select: Select, node: Draft, stream: str, place: Place) -> SqlErr
         Top: "keeps every row",
     }[type(node)]
     windowed = 'a subquery that reads "' + stream + '" with WINDOW = INTERVAL … after FROM'
+    if isinstance(node, DraftJoin) and with_table:
+        windowed += ", or join it with a table as it was: JOIN … FOR SYSTEM_TIME AS OF the time of its row"
     if isinstance(node, Aggregate) and place.said == "GROUP BY":
         what = "keeps every group that ever was"
     if isinstance(node, Aggregate) and not node.keys:

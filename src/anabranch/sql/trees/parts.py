@@ -50,11 +50,11 @@ def _side(select: Select, tree: exp.Expr) -> Side:
 
 def plan_part(context: Context, tree: exp.Expr) -> Relation:
     """A part as one node, with the columns it selects."""
-    from anabranch.sql.standing.plan import plan_shape  # which plans trees, too
+    from anabranch.sql.standing.plan import plan_standing  # which plans trees, too
 
     select = context.select
     whole = _as_query(select, tree)
-    plan = plan_shape(whole, context.lookup, context.reducers)
+    plan = plan_standing(whole, context.lookup, context.reducers)
     if plan.residual_sql is not None or plan.schema is None:
         raise select.error(
             "EXPRESSION_NEEDS_SPARK",
