@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from anabranch.operators.base import MIN_TIME, Floor, Inputs, Offset, Offsets, Task, first_time_of_any
+from anabranch.operators.base import MIN_TIME, Floor, Inputs, Keeps, Offset, Offsets, Task, first_time_of_any
 from anabranch.operators.tree.entering import (
     ROW,
     Taken,
@@ -26,7 +26,7 @@ from anabranch.operators.tree.entering import (
     sources_of,
 )
 from anabranch.operators.tree.final import final_rows, final_schema
-from anabranch.operators.tree.needed import needed_by_both
+from anabranch.operators.tree.needed import kept_with_parts, needed_by_both
 from anabranch.operators.tree.operator import Tree
 from anabranch.operators.tree.remembered import Remembered
 
@@ -150,7 +150,10 @@ class TreeOfRows(Tree):
     def beginning(self, inputs: Inputs) -> dict[str, Offset]:
         return {name: Offset(inputs.readers[name].first_row()) for name in self.inputs}
 
+    def keeps(self) -> Keeps | None:
+        return kept_with_parts(super().keeps(), self.nodes)
+
     def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
-        said = super().explain(inputs)
+        said = {"keeps": None, **super().explain(inputs)}
         del said["key"]
         return {**said, "time": self.time}

@@ -28,7 +28,7 @@ from anabranch.operators.tree.entering import (
 from anabranch.operators.tree.explain import explain_tree
 from anabranch.operators.tree.final import final_rows, final_schema
 from anabranch.operators.tree.flow import Flow, part_name
-from anabranch.operators.tree.needed import needed_by_both
+from anabranch.operators.tree.needed import kept_with_parts, needed_by_both
 from anabranch.operators.tree.nodes import nodes_from_text
 from anabranch.operators.windows.explain import measure
 
@@ -124,10 +124,7 @@ class TreeOfWindows(Operator):
         return floors
 
     def keeps(self) -> Keeps | None:
-        kept = [keeps for part in parts_of(self.nodes).values() if (keeps := part.keeps()) is not None]
-        if not kept:
-            return None
-        return Keeps("; ".join(keeps.what for keeps in kept), "; ".join(keeps.bound for keeps in kept))
+        return kept_with_parts(None, self.nodes)
 
     def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
         keeps = self.keeps()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -79,9 +80,14 @@ class Remembered:
         self._tree = tree
         self._checkpoints = checkpoints_in(inputs)
         self._known = [] if self._checkpoints is None else self._checkpoints.all()
-        self.inputs = self._inputs = replace(inputs, places=tuple(checkpoint.at for checkpoint in self._known))
+        places = (place for checkpoint in self._known for place in self._places(checkpoint.at, inputs))
+        self.inputs = self._inputs = replace(inputs, places=tuple(places))
         identities = " ".join(inputs.readers[name].identity for name in tree.inputs)
         self._name = f"{inputs.scratch} {tree!r} {identities}"
+
+    def _places(self, at: Offsets, inputs: Inputs) -> Iterator[Offsets]:
+        """Where parts are when the tree is at some offsets."""
+        return ({**at, **own} for own in self._tree.taken(at, inputs).parts.values())
 
     def at(self, at: Offsets) -> Memory:
         memory = _live.take(self._name)

@@ -36,10 +36,8 @@ def slide_of_windows(nodes: Sequence[Node]) -> tuple[int | None, str]:
     for number, node in enumerate(nodes):
         if isinstance(node, Part):
             windows = operator_from_json(node.operator).answers_of_windows
-            expires = [reader for reader in nodes if number in reader.reads]
-            current = windows and all(isinstance(r, Expire) and r.after == windows[0] - 1 for r in expires)
-            if windows is None or not current:
-                return None, "answers that have no window of time"
+            if windows is None or not all(expires.after == windows[0] - 1 for expires in _expiring(nodes, number)):
+                return None, "answers that have no window of time, or count for longer than it"
             slides.add(windows[0])
         elif not node.reads:
             form = getattr(node, "form", "rows")
@@ -47,6 +45,15 @@ def slide_of_windows(nodes: Sequence[Node]) -> tuple[int | None, str]:
     if len(slides) != 1:
         return None, "windows that do not end together"
     return slides.pop(), ""
+
+
+def _expiring(nodes: Sequence[Node], number: int) -> list[Expire]:
+    """Where the answers of a part go again."""
+    found: list[Expire] = []
+    for place, node in enumerate(nodes):
+        if number in node.reads:
+            found += [node] if isinstance(node, Expire) else _expiring(nodes, place)
+    return found
 
 
 def by_window(nodes: Sequence[Node], schemas: Sequence[pa.Schema]) -> tuple[Node, ...]:
