@@ -45,6 +45,10 @@ class TreeOfRows(Tree):
     why_store: ClassVar[str] = "nothing: every answer stays true"
 
     @property
+    def scratch_is_state(self) -> bool:  # type: ignore[override]  # of some it is: those that remember, or whose parts do
+        return bool(self.bounds) or any(part.scratch_is_state for part in parts_of(self.nodes).values())
+
+    @property
     def answer_key(self) -> tuple[str, ...]:
         return ()
 
@@ -83,15 +87,12 @@ class TreeOfRows(Tree):
         own = of_part(part, at)
         high = min(offset.time for offset in own.values())
 
-        def reaches(time: int) -> int:
-            return part.reached({name: offset._replace(time=time) for name, offset in own.items()})
-
-        if high == MIN_TIME or reaches(high) <= reached:
+        if high == MIN_TIME or part.reached(_at(own, high)) <= reached:
             return high
         low = max(high - _LONGEST, MIN_TIME)
         while low < high - 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if reaches(middle) <= reached else (low, middle)
+            low, high = (middle, high) if part.reached(_at(own, middle)) <= reached else (low, middle)
         return low
 
     def run(self, task: Task, inputs: Inputs) -> Iterator[pa.RecordBatch]:
@@ -119,16 +120,28 @@ class TreeOfRows(Tree):
 
     def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
         """When all streams have passed the oldest row that waits, or a part answers."""
-        reached, own = self.reached(at), {name: at[name] for name in self.inputs}
-        times = [
-            time
-            for number, part in parts_of(self.nodes).items()
-            for time in part.due(of_part(part, own), inputs_of_part(number, part, inputs)).values()
-        ]
+        own = {name: at[name] for name in self.inputs}
+        taken = self.taken(own, inputs)
+        wanted: list[int] = []
         if not self._is_of_one:
-            waiting = first_time_of_any({name: own[name] for name in sources_of(self.nodes)}, reached, inputs)
-            times += [] if waiting is None else [waiting + 1]
-        return dict.fromkeys(self.inputs, max(min(times), reached + 1)) if times else {}
+            waiting = first_time_of_any({name: own[name] for name in sources_of(self.nodes)}, taken.time, inputs)
+            wanted += [] if waiting is None else [waiting + 1]
+        for number, part in parts_of(self.nodes).items():
+            time = min(offset.time for offset in taken.parts[number].values())
+            clamped = _at(of_part(part, own), time)
+            times = list(part.due(clamped, inputs_of_part(number, part, inputs)).values())
+            if not times and (waiting := first_time_of_any(clamped, time, inputs)) is not None:
+                times = [waiting + 1]
+            wanted += [part.reached(_at(clamped, time)) for time in times]
+        return dict.fromkeys(self.inputs, self._time_to_reach(min(wanted), own)) if wanted else {}
+
+    def _time_to_reach(self, wanted: int, at: Offsets) -> int:
+        """The first time of all streams at which the answer has reached a time."""
+        low, high = wanted, wanted + _LONGEST
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.reached(_at(at, middle)) >= wanted else (middle + 1, high)
+        return high
 
     def needs(self, at: Offsets) -> dict[str, Floor]:
         floors = {name: Floor(row=at[name].row) for name in self.inputs}
@@ -139,8 +152,7 @@ class TreeOfRows(Tree):
             floors[name] = needed_by_both(floors[name], Floor(time=reached))
         for number, part in parts_of(self.nodes).items():
             time = self._time_of_part(number, at, reached)
-            own = {name: offset._replace(time=time) for name, offset in of_part(part, at).items()}
-            for name, floor in part.needs(own).items():
+            for name, floor in part.needs(_at(of_part(part, at), time)).items():
                 floors[name] = needed_by_both(needed_by_both(floors[name], floor), Floor(time=time))
         return floors
 
@@ -157,3 +169,8 @@ class TreeOfRows(Tree):
         said = {"keeps": None, **super().explain(inputs)}
         del said["key"]
         return {**said, "time": self.time}
+
+
+def _at(offsets: Offsets, time: int) -> dict[str, Offset]:
+    """Offsets as if all streams had come to a time."""
+    return {name: offset._replace(time=time) for name, offset in offsets.items()}
