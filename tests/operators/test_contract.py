@@ -20,7 +20,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from anabranch.errors import QueryError
+from anabranch.errors import CatalogError, QueryError
 from anabranch.operators import OPERATORS, operator_class, operator_from_json
 from anabranch.operators.archive.scan import ArchiveScan
 from anabranch.operators.base import MIN_TIME, Inputs, Offset, Operator
@@ -43,6 +43,8 @@ from anabranch.operators.windows.rows import WindowRows
 from anabranch.operators.windows.sessions import SessionAggregate
 from anabranch.operators.windows.sets import WindowSetOperation
 from anabranch.schema import TIME_TYPE, StreamSchema
+from anabranch.sql import parse, plan_standing
+from anabranch.sql.statements import CreateQuery
 from anabranch.testing import ContractBroken, MemoryLog, OperatorHarness
 from anabranch.testing.harness import run_batch, same
 from anabranch.testing.slt.small_tasks import small_tasks
@@ -209,6 +211,19 @@ def since(begin: int, until: int, every: int, *keys: str, **more: Any) -> Landma
     return Landmark("in", begin, named, aggregates, columns, "_time", every, until=until, **more)
 
 
+def composed(query: str) -> Operator:
+    """The tree of a question over the stream."""
+    (statement,) = parse(f"CREATE CONTINUOUS QUERY q AS {query}")
+    assert isinstance(statement, CreateQuery)
+
+    def find(name: str) -> StreamSchema:
+        if name.lower() != "in":
+            raise CatalogError("STREAM_NOT_FOUND", name)
+        return SCHEMA
+
+    return plan_standing(statement.select, find).operator
+
+
 KEPT = ("by_key", ("k", 0.5))
 SAME = "`A.v` = `B.v`"
 OF_CHANGES = {"tree", "whole"}
@@ -347,6 +362,48 @@ EXAMPLES: dict[str, dict[str, Operator]] = {
         "changes_rows": window_rows("rows", 20, 3, changes=True, filter="ok"),
         "changes_of_first": window_rows("time", 40, 10, changes=True, order=(("v", True, False),), limit=2),
         "changes_of_first_rows": window_rows("rows", 9, 2, changes=True, order=(("v", True, False),), limit=2),
+    },
+    "tree_of_rows": {
+        "different": composed("SELECT DISTINCT k, v FROM `in` ACCEPT UNBOUNDED"),
+        "put_together": composed("SELECT k, v FROM `in` WHERE ok UNION ALL SELECT k, v + 1 FROM `in` WHERE d > 0"),
+        "its_own_time": composed("SELECT ts, k FROM `in` WHERE ok UNION ALL SELECT ts, 'x' FROM `in`"),
+        "joined": composed("SELECT a.k, b.d FROM `in` a JOIN `in` b ON a.v = b.v AND a.d < b.d ACCEPT UNBOUNDED"),
+        "those_that_meet": composed(
+            "SELECT k, d FROM `in` WHERE v IN (SELECT v FROM `in` WHERE ok) ACCEPT UNBOUNDED"
+        ),
+        "with_parts": composed(
+            "SELECT k, v FROM `in` UNION ALL SELECT k, n FROM (SELECT k, CAST(count(*) AS INT) AS n FROM `in` "
+            "WINDOW = SESSION INTERVAL 3 MICROSECONDS GROUP BY k) UNION ALL "
+            "SELECT a.k, b.v FROM `in` a, `in` b WINDOW = INTERVAL 2 MICROSECONDS WHERE a.k = b.k"
+        ),
+        "different_parts": composed(
+            "SELECT DISTINCT k, n FROM (SELECT k, count(*) AS n FROM `in` WINDOW = 3 ROWS PER k) ACCEPT UNBOUNDED"
+        ),
+    },
+    "tree_of_windows": {
+        "joined": composed(
+            "SELECT a.k, a.n, b.s FROM (SELECT k, count(*) AS n FROM `in` WINDOW = INTERVAL 10 MICROSECONDS "
+            "WHERE ok GROUP BY k) a FULL JOIN (SELECT k, sum(v) AS s FROM `in` WINDOW = INTERVAL 25 MICROSECONDS "
+            "SLIDE INTERVAL 10 MICROSECONDS WHERE d > 0 GROUP BY k) b ON a.k = b.k"
+        ),
+        "compared": composed(
+            "WITH l AS (SELECT k, count(*) AS n FROM `in` WINDOW = INTERVAL 20 MICROSECONDS GROUP BY k) "
+            "SELECT k, n FROM l WHERE n > (SELECT avg(n) FROM l) ORDER BY n DESC LIMIT 2"
+        ),
+        "counted": composed(
+            "SELECT count(*) AS n, max(s) AS s FROM (SELECT k, sum(v) AS s FROM `in` WINDOW = INTERVAL 7 MICROSECONDS "
+            "GROUP BY k) WHERE s > 3"
+        ),
+        "sets": composed(
+            "(SELECT k FROM `in` WINDOW = INTERVAL 9 MICROSECONDS WHERE ok EXCEPT "
+            "SELECT k FROM `in` WINDOW = INTERVAL 9 MICROSECONDS WHERE d > 0) UNION ALL "
+            "SELECT k FROM `in` WINDOW = INTERVAL 9 MICROSECONDS WHERE v > 2"
+        ),
+        "ranked": composed(
+            "SELECT k, v, ts, row_number() OVER (PARTITION BY k ORDER BY v, d) AS r FROM "
+            "(SELECT k, v, d, ts FROM `in` WINDOW = INTERVAL 30 MICROSECONDS SLIDE INTERVAL 10 MICROSECONDS) "
+            "QUALIFY r < 3"
+        ),
     },
     "window_set_operation": {
         "intersect": sets("intersect", "time", 40, 10),

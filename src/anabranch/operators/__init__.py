@@ -26,6 +26,8 @@ OPERATORS: dict[str, str] = {
     "table_scan": ".table.scan:TableScan",
     "together": ".together.together:Together",
     "tree": ".tree.operator:Tree",
+    "tree_of_rows": ".tree.of_rows:TreeOfRows",
+    "tree_of_windows": ".tree.of_windows:TreeOfWindows",
     "unnest": ".unnest:UnnestRows",
     "whole": ".whole:Whole",
     "window_aggregate": ".windows.aggregate:WindowAggregate",

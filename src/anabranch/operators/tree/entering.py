@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from anabranch.kernels.values import integers
 from anabranch.log.storage import Storage
 from anabranch.operators import operator_from_json
-from anabranch.operators.base import Inputs, Offset, Offsets, Operator
+from anabranch.operators.base import MIN_TIME, Inputs, Offset, Offsets, Operator
 from anabranch.operators.table.states import state_of
 from anabranch.operators.tree.changes import Changes
 from anabranch.operators.tree.flow import part_name
@@ -26,6 +27,22 @@ from anabranch.tables.declaration import CHANGE
 
 PARTS, STATES = "parts", "states"
 """In the scratch: what parts keep that can be computed again, and what cannot. The latter stays for each checkpoint."""
+ROW = "row number"
+"""As a column of a source: the number of its row."""
+
+
+def with_row(schema: pa.Schema) -> pa.Schema:
+    """The columns that a source of a stream can have."""
+    return schema.append(pa.field(ROW, pa.int64()))
+
+
+class Taken(NamedTuple):
+    """Up to where it is taken in what comes: of each stream, and of those of each part, by the number of its node."""
+
+    streams: dict[str, Offset]
+    parts: dict[int, dict[str, Offset]]
+    time: int
+    """What steps are told to have reached."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -42,7 +59,7 @@ def sources_of(nodes: str) -> dict[str, tuple[str, list[str]]]:
     for node in nodes_from_text(nodes):
         if isinstance(node, Source):
             columns = wanted.setdefault(node.stream, (node.form, []))[1]
-            columns += [column for _, column in node.columns if column not in columns]
+            columns += dict.fromkeys(column for _, column in node.columns if column not in columns)
     return wanted
 
 
@@ -74,19 +91,46 @@ def inputs_of_part(number: int, part: Operator, inputs: Inputs, *, again: bool =
     return replace(inputs, scratch=None if again and not part.scratch_is_state else folder.address)
 
 
-def entering(nodes: str, start: Offsets, end: Offsets, inputs: Inputs, *, again: bool = False) -> dict[str, Changes]:
-    """What comes in from one offset to another: of streams and tables by their names, of parts by their numbers."""
+def all_of(nodes: str, at: Offsets, time: int) -> Taken:
+    """All rows up to some offsets."""
+    return Taken(dict(at), {number: of_part(part, at) for number, part in parts_of(nodes).items()}, time)
+
+
+def at_time(time: int, at: Offsets, inputs: Inputs) -> dict[str, Offset]:
+    """The offsets at which all streams have reached a time: rows that are older."""
+    if time == MIN_TIME:
+        return {name: Offset(inputs.readers[name].first_row(), MIN_TIME, at[name].every) for name in at}
+    rows = {name: inputs.readers[name].row_at_time(time, at[name].row) for name in at}
+    return {name: at[name]._replace(row=row, time=time) for name, row in rows.items()}
+
+
+def entering(nodes: str, start: Taken, end: Taken, inputs: Inputs, *, again: bool = False) -> dict[str, Changes]:
+    """What comes in between: of streams and tables by their names, of parts by their numbers."""
+    return from_streams(nodes, start, end, inputs) | from_parts(nodes, start, end, inputs, again=again)
+
+
+def from_streams(nodes: str, start: Taken, end: Taken, inputs: Inputs) -> dict[str, Changes]:
+    """What comes in of streams and tables."""
     came: dict[str, Changes] = {}
     for stream, (form, columns) in sources_of(nodes).items():
-        low, high = start[stream].row, end[stream].row
+        low, high = start.streams[stream].row, end.streams[stream].row
         if low < high:
-            rows = inputs.readers[stream].read(low, high, [*([CHANGE] if form == "changes" else []), *columns])
+            wanted = [*([CHANGE] if form == "changes" else []), *(name for name in columns if name != ROW)]
+            rows = inputs.readers[stream].read(low, high, wanted)
             inputs.work.rows_read += high - low
             inputs.work.bytes_read += rows.nbytes
+            if ROW in columns:
+                rows = rows.append_column(ROW, pa.array(np.arange(low, high)))
             came[stream] = _as_changes(rows, form)
+    return came
+
+
+def from_parts(nodes: str, start: Taken, end: Taken, inputs: Inputs, *, again: bool = False) -> dict[str, Changes]:
+    """What comes in of parts."""
+    came: dict[str, Changes] = {}
     for number, part in parts_of(nodes).items():
         own = inputs_of_part(number, part, inputs, again=again)
-        tasks = part.plan(of_part(part, start), of_part(part, end), own, 1)
+        tasks = part.plan(start.parts[number], end.parts[number], own, 1)
         batches = [batch for task in tasks for batch in part.run(task, own)]
         if batches:
             came[part_name(number)] = Changes.of(part.gather(pa.Table.from_batches(batches)))

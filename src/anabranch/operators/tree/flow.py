@@ -12,6 +12,7 @@ from anabranch.operators.tree.changes import Changes
 from anabranch.operators.tree.nodes import Node, Part, Source
 from anabranch.operators.tree.steps import step_of
 from anabranch.operators.tree.steps.base import Step
+from anabranch.operators.tree.steps.expire import ExpireStep
 
 
 class Flow:
@@ -74,6 +75,11 @@ class Flow:
             if step is not None
             for name, arrangement in step.kept().items()
         }
+
+    def due(self, reached: int) -> int | None:
+        """The time, later than `reached`, at which the next rows go if none come before; None if there are none."""
+        steps = [step for step in self._steps if isinstance(step, ExpireStep)]
+        return min((time for step in steps if (time := step.due(reached)) is not None), default=None)
 
     def keep_rows(self) -> list[int]:
         """The nodes that remember rows of what they read."""

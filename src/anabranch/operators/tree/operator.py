@@ -2,7 +2,8 @@
 
 An answer row says what became of a row of the answer: `_change` (insert, update_before, update_after, delete), the
 columns, `_version` (how many rows of all inputs were taken in) and `_time`. Which changes are answered depends on where
-micro-batches end, as each says the difference it has made; what they add up to does not.
+micro-batches end, as each says the difference it has made; what they add up to does not. With `every` that does not
+depend on them either: each period of the streams' time says the difference that it has made (`periods`).
 """
 
 from __future__ import annotations
@@ -29,10 +30,13 @@ from anabranch.operators.base import (
 from anabranch.operators.offset import NOT_BEGUN
 from anabranch.operators.tree.accounts import KIND, Account
 from anabranch.operators.tree.answer import BEGINNING, answer_schema, told
-from anabranch.operators.tree.changes import together
+from anabranch.operators.tree.changes import Changes, together
 from anabranch.operators.tree.checkpoints import rows_at
 from anabranch.operators.tree.entering import (
     PARTS,
+    Taken,
+    all_of,
+    at_time,
     entering,
     inputs_of,
     inputs_of_part,
@@ -44,11 +48,15 @@ from anabranch.operators.tree.entering import (
     sources_of,
     times_of_parts,
     window_by_window,
+    with_row,
 )
 from anabranch.operators.tree.explain import described, explain_tree
 from anabranch.operators.tree.flow import Flow, part_name
+from anabranch.operators.tree.needed import needed_by_both
 from anabranch.operators.tree.nodes import Expire, Node, Source, nodes_from_text
-from anabranch.operators.tree.remembered import Remembered, checkpoints_in, first_row, is_first
+from anabranch.operators.tree.periods import Periods, whole_periods
+from anabranch.operators.tree.remembered import Memory, Remembered, checkpoints_in, first_row, is_first
+from anabranch.operators.windows.explain import measure
 from anabranch.tables.declaration import NUMBER
 
 _ROWS_PER_BATCH = 1 << 17
@@ -78,6 +86,8 @@ class Tree(Operator):
     """Whether the answer has one row at most: then its number, which is 0, is its key."""
     bounds: tuple[tuple[int, str], ...] = ()
     """For each node that keeps something, by its number, what bounds that."""
+    every: int | None = None
+    """How often (µs of the streams' time) it is answered what has changed; None: in each micro-batch."""
 
     @property
     def tree(self) -> tuple[Node, ...]:
@@ -109,6 +119,8 @@ class Tree(Operator):
         return [Task(dict(start), dict(end))]
 
     def _answers_in_silence(self, start: Offsets, end: Offsets, inputs: Inputs) -> bool:
+        if self.every is not None:
+            return whole_periods(self.every, start) != whole_periods(self.every, end)
         if any(isinstance(node, Expire) for node in self.tree) and self.reached(start) != self.reached(end):
             return True
         return any(
@@ -116,22 +128,35 @@ class Tree(Operator):
             for number, part in parts_of(self.nodes).items()
         )
 
+    def taken(self, at: Offsets, inputs: Inputs) -> Taken:
+        """What is taken in at some offsets: all there is, or with `every` what is in whole periods."""
+        if self.every is None:
+            return all_of(self.nodes, at, self.reached(at))
+        time = whole_periods(self.every, at)
+        return all_of(self.nodes, at_time(time, at, inputs), time)
+
     def run(self, task: Task, inputs: Inputs) -> Iterator[pa.RecordBatch]:
         remembered = Remembered(self, inputs)
         memory = remembered.at(task.start)
-        came, end = entering(self.nodes, task.start, task.end, remembered.inputs), self.reached(task.end)
-        if is_first(task.start):  # tables whose first changes are gone: their rows come all at once
-            for name, rows in rows_of_tables(self.nodes, task.start, inputs).items():
-                came[name] = together([rows, came[name]], rows.rows.schema) if name in came else rows
-        before = dict(memory.flow.accounts)
-        for time, some in window_by_window(came, times_of_parts(self.nodes), end, least_stay(self.nodes)):
-            changes = memory.flow.take(some, time)
-            answer = told(changes, memory.numbers, self, rows_at(task.end), max(min(time, end), BEGINNING))
+        end, before = self.taken(task.end, remembered.inputs), dict(memory.flow.accounts)
+        steps = self._steps if self.every is None else Periods(self.nodes, self.every).steps
+        for until, changes in steps(memory, task.start, end, remembered.inputs):
+            time = max(min(until.time, end.time), BEGINNING)
+            answer = told(changes, memory.numbers, self, rows_at(until.streams), time)
             yield from answer.to_batches(max_chunksize=_ROWS_PER_BATCH)
         self._tell(memory.flow, before, inputs)
-        memory.at = dict(task.end)
+        memory.at, memory.taken = dict(task.end), end
         remembered.put_back(memory)
         inputs.work.keeps(memory.rows, memory.nbytes)
+
+    def _steps(self, memory: Memory, start: Offsets, end: Taken, inputs: Inputs) -> Iterator[tuple[Taken, Changes]]:
+        """What a micro-batch changes, window by window."""
+        came = entering(self.nodes, memory.taken, end, inputs)
+        if is_first(start):  # tables whose first changes are gone: their rows come all at once
+            for name, rows in rows_of_tables(self.nodes, start, inputs).items():
+                came[name] = together([rows, came[name]], rows.rows.schema) if name in came else rows
+        for time, some in window_by_window(came, times_of_parts(self.nodes), end.time, least_stay(self.nodes)):
+            yield end._replace(time=time), memory.flow.take(some, time)
 
     def _tell(self, flow: Flow, before: Mapping[int, Account], inputs: Inputs) -> None:
         """Say what each step has done since."""
@@ -151,7 +176,7 @@ class Tree(Operator):
 
     def flow(self, inputs: Inputs) -> Flow:
         """The steps of the tree, which remember nothing yet."""
-        schemas = {stream: inputs.readers[stream].schema for stream in sources_of(self.nodes)}
+        schemas = {stream: with_row(inputs.readers[stream].schema) for stream in sources_of(self.nodes)}
         schemas |= {part_name(number): part.schema(inputs) for number, part in parts_of(self.nodes).items()}
         return Flow(self.tree, schemas)
 
@@ -162,6 +187,9 @@ class Tree(Operator):
 
         Parts with windows have come to the last window that they have answered, for which they count.
         """
+        if self.every is not None:
+            time = whole_periods(self.every, end)
+            return time if time == MIN_TIME else time + self.every
         times = [end[name].time for name in rows_streams(self.nodes)]
         for part in parts_of(self.nodes).values():
             time, windows = part.reached(of_part(part, end)), part.answers_of_windows
@@ -169,13 +197,17 @@ class Tree(Operator):
         return min(times) if times else min(end[name].time for name in self.inputs)
 
     def due(self, at: Offsets, inputs: Inputs) -> dict[str, int]:
+        if self.every is not None:
+            return self._period_due(self.every, at, inputs)
+        return self._due(at, self.reached(at), inputs)
+
+    def _due(self, at: Offsets, reached: int, inputs: Inputs) -> dict[str, int]:
         due: dict[str, int] = {}
 
         def wanted(streams: Iterable[str], time: int) -> None:
             for name in streams:
                 due[name] = min(time, due.get(name, time))
 
-        reached = self.reached(at)
         for number, part in parts_of(self.nodes).items():
             own = of_part(part, at)
             for name, time in part.due(own, inputs_of_part(number, part, inputs)).items():
@@ -192,6 +224,15 @@ class Tree(Operator):
                 wanted(rows_streams(self.nodes), oldest + after + 1)
         return due
 
+    def _period_due(self, every: int, at: Offsets, inputs: Inputs) -> dict[str, int]:
+        """The end of the next period in which there is a row, or something goes."""
+        time = whole_periods(every, at)
+        taken = {name: offset._replace(time=time) for name, offset in at.items()}
+        times = [wanted - 1 for wanted in self._due(taken, time, inputs).values()]
+        waiting = first_time_of_any({name: at[name] for name in rows_streams(self.nodes)}, time, inputs)
+        known = [max(moment, time) for moment in (*times, *([] if waiting is None else [waiting]))]
+        return dict.fromkeys(self.inputs, (min(known) // every + 1) * every) if known else {}
+
     def _expiring(self) -> Iterator[tuple[str, int]]:
         """Streams whose rows go, and how long (µs) they count."""
         for node in self.tree:
@@ -201,14 +242,22 @@ class Tree(Operator):
 
     def needs(self, at: Offsets) -> dict[str, Floor]:
         """Rows that are not taken in, those that parts look back on, and those that count until they expire."""
-        floors = {name: Floor(row=at[name].row) for name in self.inputs}
+        reached = self.reached(at) if self.every is None else whole_periods(self.every, at)
+        floors = {name: Floor(row=at[name].row, time=self._waits_from(reached)) for name in self.inputs}
         for part in parts_of(self.nodes).values():
-            for name, floor in part.needs(of_part(part, at)).items():
-                floors[name] = _both(floors[name], floor)
+            own = of_part(part, at)
+            if self.every is not None:
+                own = {name: offset._replace(time=reached) for name, offset in own.items()}
+            for name, floor in part.needs(own).items():
+                floors[name] = needed_by_both(floors[name], floor)
         for stream, after in self._expiring():
-            if (reached := self.reached(at)) > MIN_TIME:
-                floors[stream] = _both(floors[stream], Floor(time=reached - after))
+            if reached > MIN_TIME:
+                floors[stream] = needed_by_both(floors[stream], Floor(time=reached - after))
         return floors
+
+    def _waits_from(self, reached: int) -> int | None:
+        """The time from which on rows are not taken in yet; None: all are."""
+        return None if self.every is None else reached
 
     def held(self, at: Offsets, inputs: Inputs) -> dict[str, Floor]:
         """The same as of the oldest checkpoint."""
@@ -240,12 +289,7 @@ class Tree(Operator):
                 if keep
                 else "none are kept: the answer is maintained by itself and what comes"
             )
+        if self.every is not None:
+            said["every"] = measure("time", self.every)
         said["tree"] = explain_tree(self.tree, dict(self.bounds), flow.why() if flow else {}).splitlines()
         return said
-
-
-def _both(floor: Floor, other: Floor) -> Floor:
-    """What is needed by one or the other."""
-    rows = [row for row in (floor.row, other.row) if row is not None]
-    times = [time for time in (floor.time, other.time) if time is not None]
-    return Floor(min(rows, default=None), min(times, default=None), max(floor.before, other.before))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from anabranch.operators.table.states import oldest_state
 from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes
 from anabranch.operators.tree.checkpoints import Checkpoints, rows_at
-from anabranch.operators.tree.entering import entering, parts_of, rows_of_tables
+from anabranch.operators.tree.entering import Taken, entering, parts_of, rows_of_tables
 from anabranch.operators.tree.flow import Flow
 from anabranch.operators.tree.numbers import Numbers
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 _LEAST_BETWEEN = 200_000
 """Rows between two checkpoints, at least."""
 _ROWS_AT_ONCE = 1 << 19
-_ALL_ROWS = 1 << 62
 
 
 def checkpoints_in(inputs: Inputs) -> Checkpoints | None:
@@ -49,11 +49,15 @@ def is_table(reader: LogReader) -> bool:
 
 @dataclass
 class Memory:
-    """What a tree remembers at some offsets; `numbers` are the rows of an answer without a key."""
+    """What a tree remembers at some offsets, and what was taken in until then.
+
+    `numbers` are the rows of an answer without a key.
+    """
 
     flow: Flow
     numbers: Numbers | None
     at: dict[str, Offset]
+    taken: Taken
 
     def kept(self) -> dict[str, Arrangement]:
         return {**self.flow.kept(), **({} if self.numbers is None else {"answer": self.numbers.kept})}
@@ -77,9 +81,14 @@ class Remembered:
         self._tree = tree
         self._checkpoints = checkpoints_in(inputs)
         self._known = [] if self._checkpoints is None else self._checkpoints.all()
-        self.inputs = self._inputs = replace(inputs, places=tuple(checkpoint.at for checkpoint in self._known))
+        places = (place for checkpoint in self._known for place in self._places(checkpoint.at, inputs))
+        self.inputs = self._inputs = replace(inputs, places=tuple(places))
         identities = " ".join(inputs.readers[name].identity for name in tree.inputs)
         self._name = f"{inputs.scratch} {tree!r} {identities}"
+
+    def _places(self, at: Offsets, inputs: Inputs) -> Iterator[Offsets]:
+        """Where parts are when the tree is at some offsets."""
+        return ({**at, **own} for own in self._tree.taken(at, inputs).parts.values())
 
     def at(self, at: Offsets) -> Memory:
         if is_first(at):
@@ -104,7 +113,7 @@ class Remembered:
     def _empty(self, at: Offsets) -> Memory:
         flow = self._tree.flow(self._inputs)
         numbers = Numbers(flow.schema, only_comes=flow.only_comes) if self._tree.is_numbered else None
-        return Memory(flow, numbers, dict(at))
+        return Memory(flow, numbers, dict(at), self._tree.taken(at, self._inputs))
 
     def _from_disk(self, at: Offsets) -> Memory:
         """The newest checkpoint that is whole; without one from the beginning, if all rows are there."""
@@ -133,7 +142,7 @@ class Remembered:
                     hint="drop the query and create it again: it begins with the rows there are",
                 )
         memory = self._empty(begins)
-        self._take_in(memory, rows_of_tables(self._tree.nodes, begins, self._inputs), begins)
+        self._take_in(memory, rows_of_tables(self._tree.nodes, begins, self._inputs), memory.taken)
         return memory
 
     def _catch_up(self, memory: Memory, at: Offsets) -> None:
@@ -141,19 +150,28 @@ class Remembered:
 
         In pieces, which end in the middle of a time: for parts, which answer by time, they would be no micro-batches.
         """
-        while memory.at != dict(at):
-            left, until = _ALL_ROWS if parts_of(self._tree.nodes) else _ROWS_AT_ONCE, dict(memory.at)
-            for name, offset in at.items():
-                row = min(offset.row, until[name].row + left)
-                left -= row - until[name].row
-                until[name] = offset if row == offset.row else until[name]._replace(row=row)
-            self._take_in(memory, entering(self._tree.nodes, memory.at, until, self._inputs, again=True), until)
+        target = self._tree.taken(at, self._inputs)
+        while memory.taken != target:
+            until = self._piece(memory.taken, target)
+            self._take_in(memory, entering(self._tree.nodes, memory.taken, until, self._inputs, again=True), until)
+        memory.at = dict(at)
 
-    def _take_in(self, memory: Memory, came: dict[str, Changes], at: dict[str, Offset]) -> None:
-        changes = memory.flow.take(came, self._tree.reached(at))
+    def _piece(self, begin: Taken, target: Taken) -> Taken:
+        """The next rows on the way."""
+        if parts_of(self._tree.nodes):
+            return target
+        left, until = _ROWS_AT_ONCE, dict(begin.streams)
+        for name, offset in target.streams.items():
+            row = min(offset.row, until[name].row + left)
+            left -= row - until[name].row
+            until[name] = offset if row == offset.row else until[name]._replace(row=row)
+        return target if until == target.streams else Taken(until, {}, begin.time)
+
+    def _take_in(self, memory: Memory, came: dict[str, Changes], until: Taken) -> None:
+        changes = memory.flow.take(came, until.time)
         if memory.numbers is not None:
             memory.numbers.take_in(changes)
-        memory.at = at
+        memory.taken = until
 
 
 def _precedes(before: Offsets, at: Offsets) -> bool:

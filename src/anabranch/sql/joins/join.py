@@ -185,7 +185,8 @@ def _unbounded(select: Select, sources: Sequence[JoinSource], place: exp.Expr) -
         "JOIN_STATE_UNBOUNDED",
         f"joining {listed([source.alias for source in sources])} would keep every row forever",
         place,
-        hint="add WINDOW = INTERVAL … after FROM",
+        hint="add WINDOW = INTERVAL … after FROM, or end the query with EXPIRE AFTER INTERVAL 1 DAY, if rows count for "
+        "so long, or ACCEPT UNBOUNDED",
     )
 
 

@@ -1,8 +1,9 @@
 """A SELECT as a standing query: which operator runs it, and what is left to Spark SQL.
 
-A standing query reads one stream (a set operation two, a join or merge several) and must be able to say, row
-by row or window by window, that an answer is final. `PLANS` is the table of all shapes there are; what cannot say so
-is refused by the family whose shape it has, with what to write instead.
+What is put together of several questions is planned as a tree (`trees.composed`), whose parts are shapes. A shape reads
+one stream (a set operation two, a join or merge several) and can say, row by row or window by window, that an answer
+is final; what cannot say so is refused by the family whose shape it has, with what to write instead. `PLANS` is the
+table of all.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from anabranch.sql.standing.rows import is_of_rows, plan_rows
 from anabranch.sql.standing.sources import Lookup
 from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select, WindowForm
-from anabranch.sql.trees.standing import is_of_changes, plan_changes
+from anabranch.sql.trees.composed import is_composed, reads_a_table
+from anabranch.sql.trees.standing import is_of_changes, plan_changes, plan_composed
 from anabranch.sql.windows.aggregates import is_window_aggregate, plan_window_aggregate
 from anabranch.sql.windows.rows import is_of_window_rows, plan_window_rows
 from anabranch.sql.windows.sets import is_of_sets, plan_sets
@@ -41,17 +43,22 @@ class PlanKind(NamedTuple):
     plan: Callable[[Select, Lookup, Registered], StandingPlan]
     windows: frozenset[WindowForm] = frozenset({"sliding"})
     """The forms of windows it can have."""
+    is_tree: bool = False
+    """Whether it is planned as a tree, of parts that are shapes themselves."""
 
 
 _OF_ONE_LENGTH: frozenset[WindowForm] = frozenset({"sliding", "table function"})
 _ALL_FORMS: frozenset[WindowForm] = _OF_ONE_LENGTH | {"session", "last rows"}
 
 
+COMPOSITION = PlanKind("composition", is_composed, plan_composed, _ALL_FORMS, is_tree=True)
+
 PLANS: tuple[PlanKind, ...] = (
     PlanKind("join with the past", is_history_join, plan_history_join),
     PlanKind("aggregates since a time", is_landmark, plan_landmark),
     PlanKind("join with a table", is_table_join, plan_table_join),
-    PlanKind("changes of an answer", is_of_changes, plan_changes, _ALL_FORMS),
+    PlanKind("changes of an answer", is_of_changes, plan_changes, _ALL_FORMS, is_tree=True),
+    COMPOSITION,
     PlanKind("merge", is_merge, plan_merge),
     PlanKind("combination of aggregates", is_combination, plan_combination),
     PlanKind("aggregates over a join", is_join_aggregate, plan_join_aggregate),
@@ -69,7 +76,9 @@ def plan_standing(select: Select, lookup: Lookup, reducers: Registered = NONE_RE
     """The plan of a standing query, or a refusal that says what to add; `reducers` are the user's own."""
     try:
         kind = next(kind for kind in PLANS if kind.matches(select))
-        if kind.plan is not plan_changes:  # a tree may have all clauses, and looks at itself
+        if not kind.is_tree and reads_a_table(select, lookup):
+            kind = COMPOSITION
+        if not kind.is_tree:  # a tree may have all clauses, and looks at itself
             refuse_bounding(select)
             refuse_inner(select, windows=is_combination(select))
             check_tree(select, standing=True)

@@ -38,7 +38,7 @@ IN_WINDOWS: dict[str, tuple[str, str]] = {
     "order": ("a standing query answers in the order of time",
               "add WINDOW = INTERVAL … after FROM to order each window, or order when you ask once"),
     "limit": ("a standing query has no last row to stop at",
-              "add WINDOW = INTERVAL … after FROM to limit each window, or ask once with SELECT"),
+              "add ORDER BY before it, WINDOW = INTERVAL … after FROM to limit each window, or ask once with SELECT"),
     "distinct": ("DISTINCT would keep every row ever seen", "add WINDOW = INTERVAL … after FROM"),
 }  # fmt: skip
 """Clauses that only a window can have."""

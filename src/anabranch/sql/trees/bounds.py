@@ -72,7 +72,7 @@ def bounds_of(
         said = _bound(node, below, grows)
         if said is None and grows is not None:
             if not accepts:
-                raise _unbounded(select, node, grows, place)
+                raise _unbounded(select, node, grows, place, with_table=any(growth.stream is None for growth in below))
             said = "nothing: ACCEPT UNBOUNDED"
         if said:
             bounds.append((number, said))
@@ -138,8 +138,14 @@ def _growth(node: Draft, below: Sequence[Growth], grows: str | None, schema: pa.
         return Growth(grows, why, few, comes)
     if isinstance(node, Unnest):
         return Growth(grows, why, few | kept, comes)
-    is_inner = isinstance(node, DraftJoin) and node.join == "inner"
-    return Growth(grows, why, few | kept, comes and (is_inner or (isinstance(node, Aggregate) and not node.calls)))
+    return Growth(grows, why, few | kept, comes and _only_adds(node))
+
+
+def _only_adds(node: Draft) -> bool:
+    """Whether rows that come to a node never have it take a row back."""
+    if isinstance(node, DraftJoin):
+        return node.join == "inner" or (node.join == "semi" and bool(node.keys) and not node.condition)
+    return isinstance(node, Aggregate) and not node.calls
 
 
 def _together(growths: Sequence[Growth]) -> str:
@@ -175,7 +181,7 @@ def _is_few(value: exp.Expr, few: frozenset[str]) -> bool:
     return names_of(value) <= few
 
 
-def _unbounded(select: Select, node: Draft, stream: str, place: Place) -> SqlError:
+def _unbounded(select: Select, node: Draft, stream: str, place: Place, *, with_table: bool) -> SqlError:
     what = {
         Aggregate: "keeps every group that ever was" if getattr(node, "calls", ()) else "keeps every row",
         DraftJoin: "keeps every row of both sides",
@@ -184,6 +190,8 @@ def _unbounded(select: Select, node: Draft, stream: str, place: Place) -> SqlErr
         Top: "keeps every row",
     }[type(node)]
     windowed = 'a subquery that reads "' + stream + '" with WINDOW = INTERVAL … after FROM'
+    if isinstance(node, DraftJoin) and with_table:
+        windowed += ", or join it with a table as it was: JOIN … FOR SYSTEM_TIME AS OF the time of its row"
     if isinstance(node, Aggregate) and place.said == "GROUP BY":
         what = "keeps every group that ever was"
     if isinstance(node, Aggregate) and not node.keys:

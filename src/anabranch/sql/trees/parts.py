@@ -20,9 +20,10 @@ from anabranch.sql.trees.typing import INSTEAD
 
 
 def is_part(select: Select, tree: exp.Expr) -> bool:
-    """Whether a query has clauses of ours, or groups by a window; a set operation, whether all of its sides do."""
+    """Whether a query has clauses of ours, or groups by a window; a set operation, whether both of its sides do."""
     if isinstance(tree, exp.SetOperation):
-        return all(is_part(select, side) for side in leaves(tree))
+        sides = leaves(tree)
+        return len(sides) == 2 and all(is_part(select, side) for side in sides)
     if not isinstance(tree, exp.Select):
         return False
     if not _side(select, tree).is_empty:

@@ -41,8 +41,8 @@ class TreePlan:
     """
 
     nodes: tuple[Node, ...]
+    schemas: tuple[pa.Schema, ...]
     columns: tuple[str, ...]
-    types: pa.Schema
     key: tuple[str, ...]
     inputs: tuple[str, ...]
     bounds: tuple[tuple[int, str], ...]
@@ -51,6 +51,11 @@ class TreePlan:
     is_one_row: bool = False
     """Whether the answer has one row at most."""
     notes: tuple[str, ...] = ()
+
+    @property
+    def types(self) -> pa.Schema:
+        """The columns of the answer, as the last node calls them."""
+        return self.schemas[-1]
 
     def explain(self) -> str:
         """The nodes from the answer down."""
@@ -89,8 +94,8 @@ def _plan(select: Select, lookup: Lookup, reducers: Registered, tables: Tables) 
     key = _key(context, graph)
     return TreePlan(
         nodes=tuple(map(_finished, graph.nodes)),
+        schemas=tuple(graph.schemas),
         columns=tuple(names),
-        types=graph.schemas[-1],
         key=() if key is None else key,
         inputs=_inputs(graph.nodes),
         bounds=bounds,

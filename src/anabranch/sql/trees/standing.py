@@ -1,24 +1,26 @@
-"""Any SELECT as a standing query whose answer is what changes."""
+"""Any SELECT as a standing query: final where it can be, else what changes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-import pyarrow as pa
-
-from anabranch.errors import CatalogError, SqlError
-from anabranch.log.stream import changes_name
+from anabranch.errors import SqlError
+from anabranch.operators import operator_from_json
 from anabranch.operators.tree.answer import answer_schema
-from anabranch.operators.tree.nodes import nodes_to_text
+from anabranch.operators.tree.nodes import Part, Source, nodes_to_text
 from anabranch.operators.tree.operator import Tree
 from anabranch.schema import StreamSchema
+from anabranch.sql.reading.hints import refuse_hints
 from anabranch.sql.reading.reduce_by import Registered
-from anabranch.sql.standing.sources import Lookup
+from anabranch.sql.standing.sources import IN_WINDOWS, Lookup
 from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select
 from anabranch.sql.trees.answer_columns import refuse_reserved_names
-from anabranch.sql.trees.context import TableColumns, Tables
+from anabranch.sql.trees.by_window import slide_of_windows
+from anabranch.sql.trees.final import plan_of_rows, plan_of_windows
 from anabranch.sql.trees.plan import TreePlan, plan_tree
+from anabranch.sql.trees.tables import tables_of
 from anabranch.sql.trees.whole import plan_whole
 from anabranch.tables.declaration import NUMBER, RESERVED
 
@@ -45,6 +47,65 @@ def plan_changes(select: Select, lookup: Lookup, reducers: Registered) -> Standi
     return _standing(plan)
 
 
+def plan_composed(select: Select, lookup: Lookup, reducers: Registered) -> StandingPlan:
+    """What is final of the answer of a SELECT, if all of it is, else how it changes."""
+    kind = None if select.emit is None else select.emit.kind
+    refuse_hints(select, "the query has no window")
+    if kind == "IN ORDER":
+        raise _refused(select, "EMIT IN ORDER is for joins with windows, and this query is none",
+                       "leave it out: what is final is in order of time")  # fmt: skip
+    alone = replace(select, emit=None)
+    try:
+        plan = plan_tree(alone, lookup, reducers, tables_of(lookup))
+    except SqlError as refused:
+        if kind is not None:
+            raise
+        return plan_whole(alone, lookup, reducers, _shown(lookup), refused)
+    if plan.growth.comes:
+        if kind == "EVERY":
+            raise _refused(select, "EMIT EVERY is about answers that change, and all of this query stay",
+                           "leave it out")  # fmt: skip
+        _refuse_order(select)
+        return plan_of_rows(select, plan, lookup)
+    slide, about = slide_of_windows(plan.nodes)
+    if slide is not None and kind in (None, "FINAL"):
+        return plan_of_windows(select, plan)
+    if kind == "FINAL":
+        raise _refused(select, "no answer of this query is final: it is about " + about,
+                       "write EMIT CHANGES, or give each subquery that reads a stream the same WINDOW = …")  # fmt: skip
+    refuse_reserved_names(select, plan.columns)
+    if kind == "EVERY":
+        return _standing(plan, _every(select, plan))
+    return _standing(plan)
+
+
+def _every(select: Select, plan: TreePlan) -> int:
+    """How often it is answered what has changed, in the time of streams."""
+    table = next((node.stream for node in plan.nodes if isinstance(node, Source) and node.form != "rows"), None)
+    if table is not None:
+        name = table.removesuffix(".changes")
+        raise _refused(select, f'EMIT EVERY is in the time of streams, and changes of "{name}" have none',
+                       "write EMIT CHANGES")  # fmt: skip
+    if any(
+        isinstance(node, Part) and operator_from_json(node.operator).answers_of_windows is None for node in plan.nodes
+    ):
+        raise _refused(select, "EMIT EVERY cannot be about answers that have no window of time", "write EMIT CHANGES")
+    assert select.every is not None
+    return select.every
+
+
+def _refuse_order(select: Select) -> None:
+    order = select.tree.args.get("order")
+    if order is not None and not select.tree.args.get("limit"):
+        why, instead = IN_WINDOWS["order"]
+        raise select.error("NOT_IN_THE_LANGUAGE", why, order, hint=instead, keyword="ORDER")
+
+
+def _refused(select: Select, message: str, hint: str) -> SqlError:
+    start = None if select.emit is None else select.emit.start
+    return select.error("NOT_IN_THE_LANGUAGE", message, start=start, hint=hint)
+
+
 def plan_view(select: Select, lookup: Lookup, reducers: Registered) -> StandingPlan:
     """What keeps the answer of a SELECT up to date."""
     try:
@@ -63,25 +124,9 @@ def plan_view(select: Select, lookup: Lookup, reducers: Registered) -> StandingP
     return _standing(plan)
 
 
-def _tables(lookup: Lookup) -> Tables:
-    """The columns of tables and views, by what is known of their changes."""
-
-    def rows_of(name: str) -> TableColumns | None:
-        try:
-            changes = lookup(changes_name(name))
-        except CatalogError:
-            return None
-        if not changes.key or changes.changes_by is not None:
-            return None
-        shown = [field for field in changes.arrow if field.name not in (*RESERVED, NUMBER)]
-        return TableColumns(pa.schema(shown), () if NUMBER in changes.key else changes.key)
-
-    return rows_of
-
-
 def _shown(lookup: Lookup) -> Callable[[str], StreamSchema | None]:
     """The same as a SELECT that is asked once reads them."""
-    tables = _tables(lookup)
+    tables = tables_of(lookup)
 
     def shown(name: str) -> StreamSchema | None:
         columns = tables(name)
@@ -91,12 +136,13 @@ def _shown(lookup: Lookup) -> Callable[[str], StreamSchema | None]:
 
 
 def _planned(select: Select, lookup: Lookup, reducers: Registered) -> TreePlan:
-    plan = plan_tree(select, lookup, reducers, _tables(lookup))
+    plan = plan_tree(select, lookup, reducers, tables_of(lookup))
     refuse_reserved_names(select, plan.columns)
     return plan
 
 
-def _standing(plan: TreePlan) -> StandingPlan:
-    tree = Tree(nodes_to_text(plan.nodes), plan.columns, plan.key, is_one_row=plan.is_one_row, bounds=plan.bounds)
+def _standing(plan: TreePlan, every: int | None = None) -> StandingPlan:
+    nodes = nodes_to_text(plan.nodes)
+    tree = Tree(nodes, plan.columns, plan.key, is_one_row=plan.is_one_row, bounds=plan.bounds, every=every)
     schema = StreamSchema(answer_schema(plan.types, plan.columns, numbered=not plan.key), tree.time)
     return StandingPlan(tree, None, schema, tree.time)

@@ -60,7 +60,9 @@ def unbounded_hint(time: str) -> str:
     """What bounds an aggregate over a stream with that time column."""
     return (
         f"add WINDOW = INTERVAL 1 MINUTE after FROM, or GROUP BY date_trunc('minute', {time}); for totals of all that "
-        "came since a time write FROM … SINCE TIMESTAMP '2026-01-01 00:00:00' … EMIT EVERY INTERVAL 1 MINUTE"
+        "came since a time write FROM … SINCE TIMESTAMP '2026-01-01 00:00:00' … EMIT EVERY INTERVAL 1 MINUTE; for an "
+        "answer that changes end the query with EXPIRE AFTER INTERVAL 1 DAY, if rows count for so long, or "
+        "ACCEPT UNBOUNDED"
     )
 
 
