@@ -22,7 +22,6 @@ from anabranch.sql.trees.final import plan_of_rows, plan_of_windows
 from anabranch.sql.trees.plan import TreePlan, plan_tree
 from anabranch.sql.trees.tables import tables_of
 from anabranch.sql.trees.whole import plan_whole
-from anabranch.tables.declaration import NUMBER, RESERVED
 
 
 def is_of_changes(select: Select) -> bool:
