@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -487,7 +488,11 @@ def test_objects_dropped_and_made_anew_under_the_same_names(tmp_path: Path, ofte
                 assert sorted(other.table(name).to_pylist(), key=str) == sorted(wanted(name, model), key=str)
             handle = db.view("values")
             db.sql("DROP TABLE t CASCADE")
-            lookups: list[Callable[[], Any]] = [handle.table, partial(db.table, "values"), partial(other.table, "values")]
+            lookups: list[Callable[[], Any]] = [
+                handle.table,
+                partial(db.table, "values"),
+                partial(other.table, "values"),
+            ]
             for gone in lookups:
                 with pytest.raises(AnabranchError, match="NOT_FOUND"):
                     gone()
