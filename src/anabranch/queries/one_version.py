@@ -208,15 +208,6 @@ def _damaged(query: Query) -> QueryError:
     )
 
 
-def _damaged(query: Query) -> QueryError:
-    return QueryError(
-        "NOT_AT_ONE_VERSION",
-        f'"{_shown(query.name)}" cannot be read at one version with others: nobody knows what it is made from',
-        detail=str(query.failure),
-        hint="read it alone",
-    )
-
-
 def _reason(query: Query) -> str:
     failure: AnabranchError | None = None
     with contextlib.suppress(AnabranchError, OSError):
