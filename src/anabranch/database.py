@@ -35,7 +35,7 @@ from anabranch.log import Storage, StreamReader, StreamWriter
 from anabranch.log.appended import Appended
 from anabranch.log.offset import End
 from anabranch.log.slices import slices_of
-from anabranch.log.stream import HOST, INFO, StreamInfo, changes_name, rejects_storage
+from anabranch.log.stream import ANSWERS, HOST, INFO, VIEW, StreamInfo, changes_name, rejects_storage
 from anabranch.objects import OBJECTS, dependences, sayings
 from anabranch.operators.base import Operator
 from anabranch.queries import Query
@@ -125,7 +125,7 @@ class Database:
         )
         self._one_version = OneVersion(
             self._storage.child(cuts.FOLDER),
-            self._query_of,
+            self._filled_by,
             self.catalog.open_stream,
             lambda: self.settings["batch_rows"],
         )
@@ -571,7 +571,12 @@ class Database:
 
     def _wait_a_moment(self) -> None:
         """While queries go on."""
+        self._check()
         time.sleep(0.004)
+
+    def _filled_by(self, stream: str) -> Query | None:
+        """The query that fills a stream, as the catalog says now: another process may have made it anew."""
+        return self._queries.find(stream) if self.catalog.stream(stream).origin in (VIEW, ANSWERS) else None
 
     def history(self, stream: str) -> Reader:
         """A reader of a stream's whole life, kept from question to question: opening Delta tables takes time."""

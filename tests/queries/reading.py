@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import sqlglot
 
+from anabranch.clock import Clock
 from anabranch.engine.options import ArchivedFiles, SourceOptions
 from anabranch.log import Storage
 from anabranch.operators import operator_from_json
@@ -54,10 +55,15 @@ class ReadingDatabase(SparklessDatabase):
     """`meanwhile` is what happens while someone who reads waits."""
 
     def __init__(
-        self, path: str | os.PathLike[str], *, settings: Mapping[str, Any] | None = None, queries: bool = True
+        self,
+        path: str | os.PathLike[str],
+        *,
+        settings: Mapping[str, Any] | None = None,
+        clock: Clock | None = None,
+        queries: bool = True,
     ) -> None:
         self.meanwhile: Callable[[], None] | None = None
-        super().__init__(path, settings=settings, queries=queries, engine=ReadingEngine)
+        super().__init__(path, settings=settings, clock=clock, queries=queries, engine=ReadingEngine)
 
     @property
     def local(self) -> ReadingEngine:

@@ -26,6 +26,7 @@ from anabranch.log import Storage
 from anabranch.log.offset import End
 from anabranch.operators.offset import Offset
 from anabranch.queries import one_version
+from anabranch.testing.clock import ManualClock
 from anabranch.testing.sparkless import LocalRunning
 from tests.queries.reading import ReadingDatabase, some_query_goes_on
 from tests.sampling import sampled
@@ -325,7 +326,6 @@ def test_a_cut_moves_with_those_that_went_past_it(two: ReadingDatabase) -> None:
 
 READER = """
 import sys
-from anabranch.testing.sparkless import LocalRunning
 from tests.queries.reading import ReadingDatabase
 db = ReadingDatabase(sys.argv[1], queries=False)
 db.meanwhile = lambda: __import__("time").sleep(0.01)
@@ -355,6 +355,71 @@ def test_a_reader_that_is_killed_while_its_cut_stands_stops_nobody(
     assert bag(two.read_together("t", "total")["total"]) == {(5, 150): 1}
 
 
+OTHER = """
+import sys, time
+from tests.queries.reading import ReadingDatabase
+db = ReadingDatabase(sys.argv[1], queries=False)
+db.meanwhile = lambda: time.sleep(0.002)
+for _ in range(5):
+    read = db.read_together("t", "total", "halves")
+    assert read["total"].to_pylist() == [{"k": read["t"].num_rows, "v": sum(read["t"]["v"].to_pylist())}], read
+    assert sum(read["halves"]["v"].to_pylist()) == sum(read["t"]["v"].to_pylist()), read
+print("fine")
+"""
+
+
+@pytest.mark.slow
+def test_another_process_reads_what_this_one_keeps(two: ReadingDatabase) -> None:
+    reader = subprocess.Popen(
+        [sys.executable, "-c", OTHER, two.path],
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    number = 0
+    while reader.poll() is None:
+        number += 1
+        two.upsert("t", {"k": [number % 9, number % 9 + 1], "v": [number, number]})
+        for running in two.local.running:
+            running.step()
+    said, problem = reader.communicate()
+    assert said.decode() == "fine\n", problem.decode()
+
+
+def test_a_store_is_read_with_what_it_is_made_from(db: ReadingDatabase) -> None:
+    db.query("SELECT k % 2 AS k, sum(v) AS v FROM t GROUP BY k % 2 EMIT CHANGES", name="q")
+    db.sql("CREATE MATERIALIZED VIEW total AS SELECT count(*) AS k, sum(v) AS v FROM t")
+    chance = random.Random(5)
+    db.meanwhile = lambda: some_query_goes_on(db, chance)
+    for number in range(10):
+        db.upsert("t", {"k": [number], "v": [number]})
+        read = db.read_together("q.store", "t", "total")
+        assert read["t"].num_rows == number + 1
+        assert sum(read["q.store"]["v"].to_pylist()) == sum(read["t"]["v"].to_pylist())
+        assert bag(read["total"]) == {(number + 1, sum(range(number + 1))): 1}
+
+
+def test_rows_that_are_stamped_on_arrival_and_expire(tmp_path: Path) -> None:
+    """The views have come to the time that the stream has come to, and all go on with the clock."""
+    clock = ManualClock("2026-01-01 00:00:01")
+    with ReadingDatabase(tmp_path / "db", clock=clock) as db:
+        db.sql("CREATE STREAM s (k INT, v BIGINT)")
+        db.sql("CREATE MATERIALIZED VIEW recent AS SELECT 1 AS k, sum(v) AS v FROM s EXPIRE AFTER INTERVAL 5 SECONDS")
+        db.sql("CREATE MATERIALIZED VIEW ever AS SELECT 1 AS k, sum(v) AS v FROM s ACCEPT UNBOUNDED")
+        db.sql("CREATE MATERIALIZED VIEW of_recent AS SELECT k, v FROM recent")
+        chance = random.Random(2)
+        db.meanwhile = lambda: some_query_goes_on(db, chance)
+        for number in range(12):
+            db.append("s", {"k": [1], "v": [1]})
+            clock.advance(1)
+            if number % 4 == 3:
+                db._time.keep(db._queries.known())
+            read = db.read_together("s", "recent", "ever", "of_recent")
+            assert bag(read["ever"]) == {(1, read["s"].num_rows): 1}
+            assert bag(read["recent"]) == bag(read["of_recent"])
+            assert read["s"].num_rows == number + 1
+
+
 # -- who cannot come to one place --------------------------------------------------------------------
 
 
@@ -380,6 +445,19 @@ def test_a_view_over_a_stopped_one(two: ReadingDatabase) -> None:
     two.upsert("t", {"k": [4], "v": [40]})
     with pytest.raises(AnabranchError, match='"of_total" is stopped'):
         two.read_together("of_total", "halves")
+
+
+def test_a_damaged_view_is_read_alone(two: ReadingDatabase) -> None:
+    two.catch_up()
+    path = Path(two.path)
+    two.close()
+    (path / "queries" / "total=2Echanges" / "query.json").write_text("{")
+    with ReadingDatabase(path) as db:
+        with pytest.raises(AnabranchError, match="NOT_AT_ONE_VERSION") as problem:
+            db.read_together("t", "total")
+        assert problem.value.hint == "read it alone"
+        assert db.sql("SELECT k FROM total").table().to_pylist() == [{"k": 3}]
+        assert db.read_together("t", "halves")["t"].num_rows == 3
 
 
 def test_a_view_that_failed_is_named_with_the_reason(db: ReadingDatabase) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import random
+import shutil
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from anabranch.errors import AnabranchError
+from anabranch.log import reader as reading
 from anabranch.log import sums
 from anabranch.operators.live import forget_all
 from anabranch.operators.tree import remembered
@@ -260,6 +263,47 @@ def outcome(db: SparklessDatabase, view: str) -> tuple[list[dict[str, Any]], Ana
         return [], problem
 
 
+@pytest.mark.parametrize("seed", sampled(range(20), 4, "lost ends of views"))
+@pytest.mark.parametrize("known", [True, False])
+def test_the_end_of_a_view_s_log_that_was_lost_is_computed_again_change_for_change(
+    tmp_path: Path, seed: int, known: bool, often: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Micro-batches end where they did; where nobody knows that any more, it says what is missing."""
+    monkeypatch.setattr(reading, "_PATIENCE_SECONDS", 0.05)
+    chance, model, path = random.Random(seed), dict[int, int](), tmp_path / "db"
+    with SparklessDatabase(path, settings={**SMALL, "segment_parts": 50}) as db:
+        db.sql(TABLE)
+        db.sql(f"CREATE MATERIALIZED VIEW digits AS {VIEWS['digits']}")
+        db.sql("CREATE MATERIALIZED VIEW above AS SELECT digit, n FROM digits WHERE n > 1")
+        for _ in range(12):
+            change(db, model, chance, 4)
+            look_after(db)
+        before = db.reader("digits.changes")
+        answered = before.read(0, before.end().row)
+        rows = db.table("digits").to_pylist()
+    segments = sorted((path / "streams" / "digits=2Echanges" / "segments").glob("*.arrow"))
+    for segment in segments[-chance.randint(1, 3) :]:
+        segment.unlink()
+    if not known:
+        shutil.rmtree(path / "queries" / "digits=2Echanges" / "checkpoint" / "offsets")
+    forget_all()
+    with SparklessDatabase(path, settings=SMALL) as db:
+        db.catch_up()
+        query = db.get_query("digits.changes")
+        if not known:
+            assert query.failure is not None
+            assert query.failure.name == "ROWS_ARE_MISSING"
+            return
+        assert "answers_were_lost" in [event["event"] for event in query.events()]
+        again = db.reader("digits.changes")
+        assert again.read(0, again.end().row).equals(answered)
+        assert db.table("digits").to_pylist() == rows
+        change(db, model, chance, 5)
+        check(db, model, ["digits"])
+        of_digits = [{"digit": row["digit"], "n": row["n"]} for row in wanted("digits", model) if row["n"] > 1]
+        assert db.table("above").to_pylist() == of_digits
+
+
 TOLD = {
     "DECLARATION_IS_DAMAGED",
     "VIEW_NOT_FOUND",
@@ -487,7 +531,11 @@ def test_objects_dropped_and_made_anew_under_the_same_names(tmp_path: Path, ofte
                 assert sorted(other.table(name).to_pylist(), key=str) == sorted(wanted(name, model), key=str)
             handle = db.view("values")
             db.sql("DROP TABLE t CASCADE")
-            lookups: list[Callable[[], Any]] = [handle.table, partial(db.table, "values"), partial(other.table, "values")]
+            lookups: list[Callable[[], Any]] = [
+                handle.table,
+                partial(db.table, "values"),
+                partial(other.table, "values"),
+            ]
             for gone in lookups:
                 with pytest.raises(AnabranchError, match="NOT_FOUND"):
                     gone()

@@ -5,12 +5,12 @@ The rows there are, what the query has taken in, and its limits go in; an offset
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from anabranch.log.offset import End
-from anabranch.operators.offset import Offset, Offsets
+from anabranch.operators.offset import Offset, Offsets, offsets_from_json
 from anabranch.operators.pace import Pace
 
 Ends = Mapping[str, End]
@@ -42,6 +42,19 @@ def end_of_batch(begin: Offsets, ends: Ends, logs: Mapping[str, Log], limits: Li
     """Where the micro-batch that starts at `begin` ends; a stream that has not moved stays where it was."""
     reached = {name: _limited(begin[name], ends[name], logs[name], limits.rows[name], limits.pace) for name in begin}
     return _aligned(begin, ends, reached, logs) if limits.together else reached
+
+
+def end_as_before(begin: Offsets, ends: Iterable[Mapping[str, Any]]) -> dict[str, Offset] | None:
+    """Where the micro-batch that starts at `begin` ended when it was run before; None where it was not.
+
+    >>> end_as_before({"s": Offset(5)}, [{"s": [3, 0]}, {"s": [5, 0]}, {"s": [9, 0]}])["s"].row
+    5
+    """
+    for saved in ends:
+        end = offsets_from_json(saved)
+        if any(end[name].place > offset.place or not offset.has_begun for name, offset in begin.items()):
+            return end
+    return None
 
 
 def _limited(begin: Offset, end: End, log: Log, most: int | None, pace: Pace) -> Offset:

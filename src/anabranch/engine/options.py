@@ -26,6 +26,10 @@ BEGIN = "begin.json"
 """Beside Spark's own files of a checkpoint: where it begins, if it is not the first of its query."""
 
 
+AGAIN = "again.json"
+"""Beside that: where micro-batches end whose answers were lost, and are to be the same when they are computed again."""
+
+
 def ddl(schema: pa.Schema) -> str:
     """An Arrow schema as Spark DDL.
 
@@ -117,6 +121,8 @@ class SourceOptions:
     """For one-time reads: up to where each stream is read, so that all tasks see the same rows."""
     begin: dict[str, list[Any]] | None = None
     """Where a standing query goes on whose checkpoint is a new one; None: where its operator says."""
+    again: list[dict[str, list[Any]]] = field(default_factory=list)
+    """Where micro-batches ended before that are run again."""
     starts: dict[str, int] = field(default_factory=dict)
     """For one-time reads: rows before this one are left out."""
     access: Access = field(default_factory=Access)

@@ -9,10 +9,10 @@ answered nothing since goes on from what its progress says, if that speaks of th
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from anabranch.engine.options import BEGIN
+from anabranch.engine.options import AGAIN, BEGIN
 from anabranch.errors import QueryError
 from anabranch.log.storage import Storage
 from anabranch.operators.offset import Offset, offsets_from_json, offsets_to_json
@@ -118,8 +118,33 @@ def cut_anew(checkpoint: Storage, state: Checkpoint, answered: Answered, counted
             checkpoint.child("offsets").delete(name)
 
 
-def begin_afresh(query: Storage, at: Position | None) -> None:
-    """Put the checkpoint aside, and have the next begin at a position (None: where a new query begins)."""
+def ends_after(checkpoint: Storage, position: Position | None) -> list[Position] | None:
+    """Where the micro-batches after a position (None: all) have ended; None if not all of that is known."""
+    numbers, begins = _numbers(checkpoint.child("offsets")), beginning_of(checkpoint)
+    known = [_offsets(checkpoint, number) for number in numbers]
+    ends: list[Position] = [end for end in known if end is not None]
+    if len(ends) < len(known) or numbers != list(range(numbers[0] if numbers else 0, (numbers or [-1])[-1] + 1)):
+        return None
+    ends += [end for end in map(offsets_from_json, again_of(checkpoint)) if not (ends and _is_before(end, ends[-1]))]
+    if position is None:
+        return ends if begins is None and numbers[:1] in ([], [0]) else None
+    here = [number for number, end in enumerate(ends) if _is_same(end, position)]
+    if here:
+        return ends[here[-1] + 1 :]
+    return ends if begins is not None and _is_same(begins, position) and numbers[:1] in ([], [0]) else None
+
+
+def again_of(checkpoint: Storage) -> list[dict[str, Any]]:
+    """Where the micro-batches of a checkpoint end that are to end as they did before."""
+    said = checkpoint.read_json(AGAIN)
+    return said if isinstance(said, list) else []
+
+
+def begin_afresh(query: Storage, at: Position | None, again: Sequence[Position] = ()) -> None:
+    """Put the checkpoint aside, and have the next begin at a position (None: where a new query begins).
+
+    `again`: where its first micro-batches end.
+    """
     checkpoint = query.child("checkpoint")
     if checkpoint.exists():
         query.child(_ASIDE).delete_all()
@@ -127,6 +152,9 @@ def begin_afresh(query: Storage, at: Position | None) -> None:
     if at is not None:
         checkpoint.make()
         checkpoint.write_json(BEGIN, offsets_to_json(at))
+    if again:
+        checkpoint.make()
+        checkpoint.write_json(AGAIN, [offsets_to_json(end) for end in again])
 
 
 def refuse(name: str, why: str, answered: Answered) -> None:
@@ -173,6 +201,11 @@ def _is_whole(log: Storage, number: int) -> bool:
 def _is_before(a: Position, b: Position) -> bool:
     """Whether a position is at or before another in every stream."""
     return all(name in b and offset.row <= b[name].row and offset.time <= b[name].time for name, offset in a.items())
+
+
+def _is_same(a: Position, b: Position) -> bool:
+    """Whether two positions are the same place in every stream."""
+    return a.keys() == b.keys() and all(offset.place == b[name].place for name, offset in a.items())
 
 
 def _numbers(log: Storage) -> list[int]:

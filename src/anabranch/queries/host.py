@@ -17,6 +17,7 @@ from anabranch.engine.options import SourceOptions, options_for
 from anabranch.engine.protocol import Batch, Engine, Job, Running
 from anabranch.errors import AnabranchError, QueryError
 from anabranch.operators.offset import Offset, offsets_to_json
+from anabranch.queries.checkpoint import again_of
 from anabranch.queries.differences import Differences, differences_of
 from anabranch.queries.member import Member
 from anabranch.queries.progress import Progress
@@ -161,6 +162,7 @@ class Host:
             cuts=member.catalog.root.child(cuts.FOLDER).address,
             pace=storage.address,
             begin=offsets_to_json(begin) if begin else None,
+            again=again_of(storage.child("checkpoint")),
         )
 
     def _options(self, sink: StreamSink) -> SourceOptions:

@@ -90,6 +90,8 @@ class OneVersion:
             if name not in found:
                 found.add(name)
                 query = self._stopping(name)
+                if query is not None and not query.inputs:
+                    raise _damaged(query)
                 open_ones += () if query is None else _inputs(query)
         return frozenset(found)
 
@@ -195,6 +197,15 @@ def _lacks(query: Query, done: Mapping[str, End], ends: Mapping[str, End]) -> bo
 def _shown(stream: str) -> str:
     """What people call it: a view, where it is the changes of one."""
     return changes_owner(stream) or stream
+
+
+def _damaged(query: Query) -> QueryError:
+    return QueryError(
+        "NOT_AT_ONE_VERSION",
+        f'"{_shown(query.name)}" cannot be read at one version with others: nobody knows what it is made from',
+        detail=str(query.failure),
+        hint="read it alone",
+    )
 
 
 def _reason(query: Query) -> str:

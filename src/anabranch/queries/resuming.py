@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from anabranch.errors import QueryError, StreamError
 from anabranch.log import lost, retention
@@ -46,13 +46,12 @@ def _agree(member: Member, sink: StreamSink) -> None:
             checkpoint.cut_anew(member.storage.child("checkpoint"), state, answered, counted)
         return
     checkpoint.refuse(member.name, why, answered)
-    if missing is not None:
-        _refuse_if_others_would_come(member, missing, position)
+    again = () if missing is None else _as_before(member, missing, position)
     at = progress.done() if speaks else position
     if at is not None:
         at = {name: offset._replace(row=max(offset.row, _first_left(member, name))) for name, offset in at.items()}
         _refuse_if_gone(member, at)
-    checkpoint.begin_afresh(member.storage, at)
+    checkpoint.begin_afresh(member.storage, at, again)
     for folder in member.operator.expendable(Storage(member.scratch)):
         folder.delete_all()  # it may be of micro-batches that now are cut in another way
     if missing is not None:
@@ -76,17 +75,27 @@ def _given_up(member: Member, at: Mapping[str, Offset]) -> str | None:
     return None
 
 
-def _refuse_if_others_would_come(member: Member, missing: Loss, position: Mapping[str, Offset] | None) -> None:
-    """Lost answers have their numbers again only if they are sure to be the same."""
-    known = [*(position or {}).values(), *member.progress.done().values()]
-    if member.operator.answer_key or any(offset.every != 1 or offset.keep != 1 for offset in known):
-        raise StreamError(
-            "ROWS_ARE_MISSING",
-            f'{missing} of the answers of query "{member.name}" are missing',
-            detail="others might come in their place: it answers what has changed from one micro-batch to the next, "
-            "some of its windows, or from part of history",
-            hint="DROP QUERY it and create it again",
-        )
+def _as_before(member: Member, missing: Loss, position: Mapping[str, Offset] | None) -> Sequence[Mapping[str, Offset]]:
+    """Where micro-batches have to end for lost answers to come again; nothing where they come wherever these end.
+
+    They get their numbers again only if they are sure to be the same.
+    """
+    if member.operator.answer_key:
+        ends = checkpoint.ends_after(member.storage.child("checkpoint"), position)
+        if ends is not None:
+            return ends
+        detail = "others might come in their place: where micro-batches ended from which they were made is lost, too"
+    else:
+        known = [*(position or {}).values(), *member.progress.done().values()]
+        if all(offset.every == 1 and offset.keep == 1 for offset in known):
+            return ()
+        detail = "others might come in their place: it answers some of its windows, or from part of history"
+    raise StreamError(
+        "ROWS_ARE_MISSING",
+        f'{missing} of the answers of query "{member.name}" are missing',
+        detail=detail,
+        hint="DROP QUERY it and create it again",
+    )
 
 
 def _refuse_if_gone(member: Member, at: Mapping[str, Offset]) -> None:

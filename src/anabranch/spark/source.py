@@ -27,6 +27,7 @@ from anabranch.dataspace.access import Access
 from anabranch.engine.batches import MicroBatches, has_moved
 from anabranch.engine.claiming import Claiming
 from anabranch.engine.cuts import Cuts
+from anabranch.engine.micro_batch import end_as_before
 from anabranch.engine.needs import hold_what_is_needed
 from anabranch.engine.options import FORMAT, SourceOptions
 from anabranch.log.offset import End
@@ -172,6 +173,8 @@ class StreamingReader(_Host, DataSourceStreamReader, SupportsTriggerAvailableNow
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begin = offsets_from_json(start)
         self._batches.done()
+        if (again := end_as_before(begin, self._options.again)) is not None:
+            return offsets_to_json(again)
         ends = self._target or self._wait(begin)
         most = None if isinstance(limit, ReadAllAvailable) else getattr(limit, "max_rows", self._options.batch_rows)
         logs = {name: self._reader(name) for name in begin}

@@ -24,6 +24,7 @@ from anabranch.clock import Clock
 from anabranch.database import Database
 from anabranch.engine.batches import MicroBatches
 from anabranch.engine.cuts import Cuts
+from anabranch.engine.micro_batch import end_as_before
 from anabranch.engine.needs import hold_what_is_needed
 from anabranch.engine.options import ArchivedFiles, SourceOptions
 from anabranch.engine.protocol import Deliver, Job
@@ -374,5 +375,7 @@ class LocalRunning:
 
     def _ends(self, start: dict[str, Offset]) -> dict[str, Offset]:
         self._batches.done()
+        if (again := end_as_before(start, self._options.again)) is not None:
+            return again
         ends = self._cuts.limited(start, {name: reader.end() for name, reader in self._readers.items()})
         return self._batches.next_end(start, ends, self._readers, 1 if self._is_small else self._options.batch_rows)
