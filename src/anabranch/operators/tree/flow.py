@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import pyarrow as pa
 
 from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes
-from anabranch.operators.tree.nodes import Node, Part, Rows, Source
+from anabranch.operators.tree.nodes import Aggregate, Node, Part, Rows, Source
 from anabranch.operators.tree.steps import step_of
-from anabranch.operators.tree.steps.base import Step
+from anabranch.operators.tree.steps.base import Forgetting, Step
 
 
 class Flow:
@@ -23,8 +24,8 @@ class Flow:
 
     def __init__(self, nodes: Sequence[Node], schemas: Mapping[str, pa.Schema]) -> None:
         self._nodes = tuple(nodes)
-        self.thrown = 0
-        """How many rows of streams and tables WHERE has dropped."""
+        self._dropped = 0
+        self._forgetting: list[Forgetting] = []
         self._steps: list[Step | None] = []
         known: list[tuple[pa.Schema, bool]] = []
         for number, node in enumerate(nodes):
@@ -37,6 +38,8 @@ class Flow:
                 step = step_of(node, [known[i][0] for i in node.reads], [known[i][1] for i in node.reads])
                 known.append((step.schema, step.only_comes))
                 self._steps.append(step)
+                if isinstance(node, Aggregate) and node.keep is not None:
+                    self._forgetting.append(cast(Forgetting, step))
         self._schemas = [schema for schema, _ in known]
         self.schema, self.only_comes = known[-1]
         self._last_read = {i: number for number, node in enumerate(nodes) for i in node.reads}
@@ -52,11 +55,16 @@ class Flow:
                 assert step is not None
                 answered[number] = step.take([answered[i] for i in node.reads], reached)
                 if isinstance(node, Rows) and isinstance(self._nodes[node.input], Source):
-                    self.thrown += len(answered[node.input]) - len(answered[number])
+                    self._dropped += len(answered[node.input]) - len(answered[number])
                 for i in set(node.reads):
                     if self._last_read[i] == number:
                         del answered[i]
         return answered[len(self._nodes) - 1].consolidated()
+
+    @property
+    def thrown(self) -> int:
+        """How many rows of streams and tables WHERE has dropped, and how many groups were forgotten."""
+        return self._dropped + sum(step.forgotten for step in self._forgetting)
 
     def _read(self, number: int, node: Source | Part, given: Changes | None) -> Changes:
         schema = self._schemas[number]

@@ -34,3 +34,10 @@ class Step(Protocol):
     def why(self) -> str:
         """How it goes on, for EXPLAIN: on changes as they are, by arrangement, per touched group; and why."""
         ...
+
+
+class Forgetting(Step, Protocol):
+    """A step that forgets groups when there are too many."""
+
+    forgotten: int
+    """How often one was forgotten."""
