@@ -45,7 +45,7 @@ from anabranch.operators.tree.entering import (
 )
 from anabranch.operators.tree.explain import explain_tree
 from anabranch.operators.tree.flow import Flow, part_name
-from anabranch.operators.tree.nodes import Expire, Node, Source, nodes_from_text
+from anabranch.operators.tree.nodes import Aggregate, Expire, Node, Source, nodes_from_text
 from anabranch.operators.tree.remembered import Remembered, checkpoints_in, first_row, is_first
 from anabranch.tables.declaration import NUMBER
 
@@ -65,7 +65,6 @@ class Tree(Operator):
     named_in_a_host: ClassVar[str] = "views"
     why_stream: ClassVar[str] = "what changes of the answer"
     why_store: ClassVar[str] = "the rows of the answer"
-    why_throw: ClassVar[str] = "rows that WHERE dropped"
 
     nodes: str
     columns: tuple[str, ...]
@@ -75,6 +74,11 @@ class Tree(Operator):
     """Whether the answer has one row at most: then its number, which is 0, is its key."""
     bounds: tuple[tuple[int, str], ...] = ()
     """For each node that keeps something, by its number, what bounds that."""
+
+    @property
+    def why_throw(self) -> str:  # type: ignore[override]
+        keeps = any(isinstance(node, Aggregate) and node.keep is not None for node in self.tree)
+        return "rows that WHERE dropped" + (", and groups past those that are kept" if keeps else "")
 
     @property
     def tree(self) -> tuple[Node, ...]:

@@ -98,7 +98,8 @@ class _Pusher:
                 return {node.left: condition}
             return {node.right: condition} if names <= right and node.join in ("inner", "right") else {}
         if isinstance(node, Aggregate):
-            return {node.input: condition} if names <= set(node.keys) else {}
+            # Where groups are forgotten, other rows that come say which.
+            return {node.input: condition} if names <= set(node.keys) and node.keep is None else {}
         if isinstance(node, Latest):
             return {node.input: condition} if names <= set(node.key) else {}
         if isinstance(node, Top | Ranked):
