@@ -93,7 +93,9 @@ def test_groups_are_those_of_a_dict_however_rows_are_cut(
             assert forgotten + step.forgotten == wanted.forgotten
             if draw.random() < 0.3:
                 forgotten += step.forgotten
-                step = brought_back(step, lambda: made(most, keys), tmp_path if draw.random() < 0.3 else None)
+                back = brought_back(step, lambda: made(most, keys), tmp_path if draw.random() < 0.3 else None)
+                assert isinstance(back, AggregateStep)
+                step = back
 
 
 @examples(300)

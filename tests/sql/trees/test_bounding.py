@@ -1,4 +1,4 @@
-"""ACCEPT UNBOUNDED, EXPIRE AFTER and KEEP GROUPS: where they stand, where their words are names, and who refuses them."""
+"""ACCEPT UNBOUNDED, EXPIRE AFTER, KEEP GROUPS: where they stand, where their words are names, and who refuses them."""
 
 from __future__ import annotations
 
