@@ -433,7 +433,7 @@ EXAMPLES: dict[str, dict[str, Operator]] = {
     },
     "outer_join": {
         "left": outer("left", join(SAME)),
-        "right_with_condition_on_its_own": outer("right", join("`A.k` = `B.k`", "`B.ok`"), "`A.d` IS NULL OR `B.v` > 0"),
+        "right_of_its_own": outer("right", join("`A.k` = `B.k`", "`B.ok`"), "`A.d` IS NULL OR `B.v` > 0"),
         "full_later_only": outer("full", join(SAME, "`A.d` < `B.d`", low=2, high=30)),
         "full_earlier_only": outer("full", join("abs(`A.d` - `B.d`) <= 8", low=-30, high=-3)),
         "full_of_nothing": outer("full", join("false")),

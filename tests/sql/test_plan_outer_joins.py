@@ -67,7 +67,10 @@ def test_every_kind_of_join(said: str, side: str) -> None:
     [
         ("LEFT", ("k > 3", "v > 2", ("`x.k` = `y.k`", "`x.v` > 1"), ("`y.v` IS NULL OR `y.v` > 4",))),
         ("RIGHT", ("v > 1", "v IS NULL OR v > 4", ("`x.k` = `y.k`", "`y.v` > 2"), ("`x.k` > 3",))),
-        ("FULL", (None, None, ("`x.k` = `y.k`", "`x.v` > 1", "`y.v` > 2"), ("`x.k` > 3", "`y.v` IS NULL OR `y.v` > 4"))),
+        (
+            "FULL",
+            (None, None, ("`x.k` = `y.k`", "`x.v` > 1", "`y.v` > 2"), ("`x.k` > 3", "`y.v` IS NULL OR `y.v` > 4")),
+        ),
     ],
 )
 def test_conditions_on_one_stream_are_applied_early_only_where_that_is_the_same(said: str, wanted: Any) -> None:
@@ -114,8 +117,8 @@ def test_plans_are_written_down_and_read_again() -> None:
 
 ON = [
     "A.k = B.k", "A.v = B.v", "A.k = B.k AND A.v = B.v", "A.k = B.k AND A.v > 1", "A.k = B.k AND B.v < 3",
-    "A.k IS NOT DISTINCT FROM B.k", "abs(A.v - B.v) <= 1", "A.v < B.v", "A.k = B.k OR A.v = B.v", "A.v > 2", "1 = 1", "1 = 2",
-    "A.k = B.k AND A.v BETWEEN B.v - 1 AND B.v",
+    "A.k IS NOT DISTINCT FROM B.k", "abs(A.v - B.v) <= 1", "A.v < B.v", "A.k = B.k OR A.v = B.v", "A.v > 2", "1 = 1",
+    "1 = 2", "A.k = B.k AND A.v BETWEEN B.v - 1 AND B.v",
 ]  # fmt: skip
 WHERE = ["A.v > 1", "A.k IS NOT NULL", "A.v % 2 = 0 OR A.k = 'a'"]
 WHERE_OF_BOTH = [*WHERE, "B.k IS NULL", "B.v > 1 OR B.v IS NULL", "coalesce(A.v, B.v) > 1", "A.v <> B.v"]
@@ -154,7 +157,8 @@ def test_finished_answers_are_those_of_a_database(
     condition = "" if where is None else f"WHERE {where}"
     ours_on = on.replace("IS NOT DISTINCT FROM", "<=>")
     first, last = (f"- INTERVAL {-s} SECONDS" if s < 0 else f"INTERVAL {s} SECONDS" for s in (low, low + length))
-    text = f"SELECT {columns} FROM s A {said} JOIN t B ON {ours_on} WINDOW(A, B) = BETWEEN {first} AND {last} {condition} {order}"
+    window = f"WINDOW(A, B) = BETWEEN {first} AND {last}"
+    text = f"SELECT {columns} FROM s A {said} JOIN t B ON {ours_on} {window} {condition} {order}"
     (statement,) = parse(text)
     assert isinstance(statement, SelectOnce)
     operator = plan_standing(statement.select, lambda name: SCHEMA).operator
@@ -165,7 +169,9 @@ def test_finished_answers_are_those_of_a_database(
         for name, table in tables.items():
             database.register(name, table)
         window = f"epoch_us(B.ts) - epoch_us(A.ts) BETWEEN {low * SECOND} AND {(low + length) * SECOND}"
-        wanted = database.sql(f"SELECT {columns} FROM s A {said} JOIN t B ON ({on}) AND {window} {condition}").fetchall()
+        wanted = database.sql(
+            f"SELECT {columns} FROM s A {said} JOIN t B ON ({on}) AND {window} {condition}"
+        ).fetchall()
     answered = harness.answers().drop_columns(["_time"])
     assert sorted(map(str, zip(*answered.to_pydict().values(), strict=True))) == sorted(map(str, wanted))
 

@@ -353,7 +353,7 @@ STATEMENTS: tuple[Syntax, ...] = (
     Syntax(
         "CREATE MATERIALIZED VIEW",
         "CREATE MATERIALIZED VIEW [IF NOT EXISTS] name [RETAIN INTERVAL …] AS SELECT … "
-        "[ACCEPT UNBOUNDED | EXPIRE AFTER INTERVAL …]",
+        "[ACCEPT UNBOUNDED | EXPIRE AFTER INTERVAL … | KEEP GROUPS n]",
         "keeps the answer of any SELECT up to date; RETAIN says how long its changes are kept",
         CreateView,
     ),

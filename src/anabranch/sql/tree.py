@@ -138,16 +138,24 @@ class Emit:
 
 @dataclass(frozen=True)
 class Bounding:
-    """`ACCEPT UNBOUNDED` or `EXPIRE AFTER INTERVAL …` at the end of a query: what bounds what it keeps.
+    """`ACCEPT UNBOUNDED`, `EXPIRE AFTER INTERVAL …` or `KEEP GROUPS n` at the end of a query: what bounds it.
 
-    `after` is in microseconds, None where nothing has to.
+    `after` is in microseconds, `groups` how many there are; both are None where nothing has to.
     """
 
     after: int | None
     start: int = field(default=0, compare=False)
+    groups: int | None = None
+
+    @property
+    def accepts(self) -> bool:
+        """Whether it may keep ever more."""
+        return self.after is None and self.groups is None
 
     @property
     def said(self) -> str:
+        if self.groups is not None:
+            return f"KEEP GROUPS {self.groups}"
         return "ACCEPT UNBOUNDED" if self.after is None else f"EXPIRE AFTER INTERVAL {format_us(self.after)}"
 
 

@@ -1,10 +1,11 @@
-"""ACCEPT UNBOUNDED and EXPIRE AFTER: where they stand, where their words are names, and who refuses them."""
+"""ACCEPT UNBOUNDED, EXPIRE AFTER, KEEP GROUPS: where they stand, where their words are names, and who refuses them."""
 
 from __future__ import annotations
 
 import pytest
 
 from anabranch.errors import AnabranchError
+from anabranch.operators.tree.nodes import Aggregate
 from anabranch.sql import parse, plan_once, plan_standing
 from anabranch.sql.statements import CreateQuery, SelectOnce
 from anabranch.sql.tree import Bounding, Select
@@ -25,6 +26,9 @@ def select(text: str) -> Select:
         ("SELECT a FROM t EXPIRE AFTER INTERVAL 1 DAY", Bounding(86_400_000_000)),
         ("SELECT a FROM t EXPIRE AFTER INTERVAL '2' HOURS EMIT CHANGES", Bounding(7_200_000_000)),
         ("SELECT a FROM t EMIT CHANGES ACCEPT UNBOUNDED", Bounding(None)),
+        ("SELECT a FROM t GROUP BY a KEEP GROUPS 10", Bounding(None, groups=10)),
+        ("SELECT a FROM t keep groups 1 EMIT CHANGES", Bounding(None, groups=1)),
+        ("SELECT a, keep groups FROM t keep", None),
         ("SELECT a FROM t UNION SELECT b FROM t ORDER BY a LIMIT 3 ACCEPT UNBOUNDED", Bounding(None)),
         ("CREATE CONTINUOUS QUERY q AS SELECT a FROM t ACCEPT UNBOUNDED", Bounding(None)),
         ("SELECT a FROM t", None),
@@ -110,3 +114,17 @@ def test_what_grows_without_end_can_be_accepted(query: str) -> None:
     assert refused(query).startswith("STATE_UNBOUNDED (line 1, column ")
     assert plan(f"{query} ACCEPT UNBOUNDED").nodes
     assert plan(f"{query} EXPIRE AFTER INTERVAL 1 DAY").nodes
+
+
+def test_groups_that_are_kept_bound_what_stands_above_them() -> None:
+    by_auction = "SELECT auction, count(*) AS n, max(price) AS most FROM bids WHERE price > 1 GROUP BY auction"
+    planned = plan(f"{by_auction} HAVING auction > 3 ORDER BY n KEEP GROUPS 7")
+    assert {words for _, words in planned.bounds} == {"7 groups"}
+    assert planned.growth.stream is None
+    (kept,) = [node for node in planned.nodes if isinstance(node, Aggregate)]
+    assert (kept.keys, kept.keep) == (("auction",), 7)
+    # HAVING stays above: dropped before, a group would leave its place to another.
+    assert "where auction > 3" in planned.explain().splitlines()[0]
+    assert "auction > 3" not in planned.explain().split("aggregate")[1]
+    joined = plan(f"SELECT t.b, g.n FROM ({by_auction}) g JOIN t ON t.a = g.auction KEEP GROUPS 7")
+    assert {words for _, words in joined.bounds} == {"7 groups", "the rows of t and 7 groups"}

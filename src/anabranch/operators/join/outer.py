@@ -1,9 +1,9 @@
-"""Window joins that answer for rows that meet nothing, or for rows that meet anything: LEFT, RIGHT, FULL, SEMI and ANTI.
+"""Window joins that answer for rows that meet nothing, or anything at all: LEFT, RIGHT, FULL, SEMI and ANTI.
 
 A row has no partner once none can come any more: when the other stream has gone on past its window. Rows stand in the
-order of time, so these are all up to some number, which follows from an offset; what a micro-batch answers for are the rows
-between the numbers of its start and its end. They are looked up once more among all rows that their windows had, which
-the log still holds. So nothing is remembered of who has met whom, and it is the same however rows were cut.
+order of time, so these are all up to some number, which follows from an offset; what a micro-batch answers for are the
+rows between the numbers of its start and its end. They are looked up once more among all rows that their windows had,
+which the log still holds. So nothing is remembered of who has met whom, and it is the same however rows were cut.
 
 Of a semi join a row is answered with its first partner. One that was there before may have had a partner already:
 so it is looked up among the rows that were.
@@ -45,8 +45,8 @@ _SAID: dict[Kind, str] = {
 class OuterJoin(Operator):
     """Results of `join`, of two streams with a window of time, and rows of either without a partner, as `side` says.
 
-    The conditions of `join` say who is a partner, and so does the filter of a source whose rows are not answered without
-    one. What is answered is the columns of `join`, where all of `where` is true, also of rows with NULL beside them.
+    The conditions of `join` say who is a partner, and so does the filter of a source whose rows are not answered
+    without one. What is answered is the columns of `join`, where all of `where` is true, NULLs beside a row included.
     """
 
     kind: ClassVar[str] = "outer_join"
@@ -62,7 +62,7 @@ class OuterJoin(Operator):
         return self.join.columns
 
     @property
-    def time(self) -> str:  # type: ignore[override]
+    def time(self) -> str:
         return self.join.time
 
     @property
@@ -95,8 +95,7 @@ class OuterJoin(Operator):
     def _passing(self, start: Offsets, end: Offsets, inputs: Inputs) -> list[tuple[int, int]]:
         """The rows of each source without whose partners it goes, and whose windows pass in a micro-batch."""
         return [
-            (self._passed(source, start, inputs), self._passed(source, end, inputs))
-            for source in _UNMATCHED[self.side]
+            (self._passed(source, start, inputs), self._passed(source, end, inputs)) for source in _UNMATCHED[self.side]
         ]
 
     def _passed(self, source: int, at: Offsets, inputs: Inputs) -> int:

@@ -272,6 +272,19 @@ class Arrangement:
                 return None
             count *= 2
 
+    def not_below(self, bounds: Places) -> Places:
+        """How many rows, by their weights, have keys that are not below each of some bounds; only `in_order`."""
+        sums = np.zeros(len(bounds), np.int64)
+        codes = numbered(pa.array(bounds))
+        for run in self._runs:
+            sums += run.weights_from[np.searchsorted(run.codes, codes)]
+        return sums
+
+    def last_in_runs(self) -> pa.Scalar | None:
+        """The highest key that stands in runs, if any does, though its rows may have gone; only `in_order`."""
+        lasts = [(run.codes[-1], run.rows.column(self.key[0])[-1]) for run in self._runs if len(run)]
+        return max(lasts, key=lambda last: last[0])[1] if lasts else None
+
     def _before(self, run: Run, code: np.uint64) -> int:
         return int(ranges(run.codes, np.array([code], np.uint64))[0][0])
 

@@ -65,7 +65,8 @@ def described(node: Node) -> str:
         return f"{kind} join {node.left} with {node.right}{on}{condition}"
     if isinstance(node, Aggregate):
         keys = f" by {', '.join(node.keys)}" if node.keys else ""
-        return f"aggregate{keys}: {', '.join(map(_call, node.calls))}" if node.calls else f"distinct{keys}"
+        keep = f", the {node.keep} newest" if node.keep is not None else ""
+        return f"aggregate{keys}{keep}: {', '.join(map(_call, node.calls))}" if node.calls else f"distinct{keys}{keep}"
     if isinstance(node, Union):
         return f"union of {', '.join(map(str, node.inputs))}"
     if isinstance(node, SetOperation):

@@ -107,13 +107,16 @@ class Call:
 class Aggregate(Node):
     """A row for each group of rows with the same keys (NULL is a key): the keys, then what is called.
 
-    Without keys there is one group, which is there even where no rows are. Without calls it is DISTINCT.
+    Without keys there is one group, which is there even where no rows are. Without calls it is DISTINCT. Of the groups
+    `keep` are there, those whose newest rows are newest; one that is forgotten begins anew with its next row. Then it
+    reads a source of rows, or some rows of one, in the order of the stream.
     """
 
     kind: ClassVar[str] = "aggregate"
     input: int
     keys: tuple[str, ...]
     calls: tuple[Call, ...] = ()
+    keep: int | None = None
 
     @property
     def reads(self) -> tuple[int, ...]:

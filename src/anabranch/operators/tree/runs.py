@@ -83,6 +83,13 @@ class Run:
     def ranks(self) -> Codes:
         return self._extra(2)
 
+    @cached_property
+    def weights_from(self) -> Weights:
+        """For each place, and the one past the last, the sum of the weights from there on."""
+        sums = np.zeros(len(self) + 1, np.int64)
+        np.cumsum(self.weights[::-1], out=sums[1:])
+        return sums[::-1]
+
     def _extra(self, which: int) -> NDArray[Any]:
         column = self.table.column(self.table.num_columns - len(_EXTRA) + which)
         numbers: NDArray[Any] = column.chunk(0).to_numpy() if column.num_chunks else column.to_numpy()

@@ -1,4 +1,4 @@
-"""What ends a query whose answer is kept: `ACCEPT UNBOUNDED`, or `EXPIRE AFTER INTERVAL …`.
+"""What ends a query whose answer is kept: `ACCEPT UNBOUNDED`, `EXPIRE AFTER INTERVAL …`, or `KEEP GROUPS n`.
 
 The words are names, too; they are the clause where nothing follows it but EMIT.
 """
@@ -60,16 +60,22 @@ def _take(tokens: list[Token], index: int, text: str) -> tuple[Bounding, int]:
     token = tokens[index]
     kind = word(token)
     if kind == "KEEP":
-        raise error_at(
-            "NOT_IN_THE_LANGUAGE",
-            "KEEP GROUPS is not available",
-            text,
-            token.start,
-            hint="write EXPIRE AFTER INTERVAL …, or ACCEPT UNBOUNDED",
-        )
+        return Bounding(None, token.start, _groups(tokens[index + 2], text)), index + 3
     if kind == "ACCEPT":
         return Bounding(None, token.start), index + 2
     cursor = Cursor(tokens, text)
     cursor.index = index + 2
     after = take_interval(cursor)
     return Bounding(after, token.start), cursor.index
+
+
+def _groups(token: Token, text: str) -> int:
+    if token.token_type != TokenType.NUMBER or not token.text.isdigit() or not 0 < int(token.text) < 1 << 62:
+        raise error_at(
+            "SYNTAX_ERROR",
+            f'KEEP GROUPS takes a whole number above 0, got "{token.text}"',
+            text,
+            token.start,
+            hint="write KEEP GROUPS 10000",
+        )
+    return int(token.text)

@@ -1,6 +1,7 @@
 """What bounds what each node keeps. A stream has no end, so what keeps its rows grows without one.
 
-That is refused, unless the query says that it may (`ACCEPT UNBOUNDED`), or for how long rows count (`EXPIRE AFTER`).
+That is refused, unless the query says that it may (`ACCEPT UNBOUNDED`), for how long rows count (`EXPIRE AFTER`), or of
+an aggregate how many groups there are (`KEEP GROUPS`).
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _FEW = {"hour", "minute", "second", "month", "quarter", "dayofweek", "weekday", 
         "weekofyear", "sign", "signum", "isnull", "isnotnull", "isnan"}  # fmt: skip
 """Functions that have few different values."""
 _ROWS = "the rows of "
-_ENDINGS = "EXPIRE AFTER INTERVAL 1 DAY, if rows count for so long, or ACCEPT UNBOUNDED"
+_EXPIRE, _ACCEPT = "EXPIRE AFTER INTERVAL 1 DAY, if rows count for so long", "or ACCEPT UNBOUNDED"
+_KEEP = "KEEP GROUPS 10000, if the groups with the newest rows are wanted"
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def bounds_of(
 
     What nothing bounds is refused.
     """
-    accepts = select.bounding is not None and select.bounding.after is None
+    accepts = select.bounding is not None and select.bounding.accepts
     growths: list[Growth] = []
     bounds: list[tuple[int, str]] = []
     for number, (node, schema, place) in enumerate(zip(nodes, schemas, places, strict=True)):
@@ -72,7 +74,9 @@ def bounds_of(
         said = _bound(node, below, grows)
         if said is None and grows is not None:
             if not accepts:
-                raise _unbounded(select, node, grows, place, with_table=any(growth.stream is None for growth in below))
+                with_table = any(growth.stream is None for growth in below)
+                groups = _may_keep_groups(nodes, node, place)
+                raise _unbounded(select, node, grows, place, with_table=with_table, groups=groups)
             said = "nothing: ACCEPT UNBOUNDED"
         if said:
             bounds.append((number, said))
@@ -91,6 +95,8 @@ def _bound(node: Draft, below: Sequence[Growth], grows: str | None) -> str | Non
     why = _together(below)
     if grows is None:
         return why or "what it reads"
+    if isinstance(node, Aggregate) and node.keep is not None:
+        return f"{node.keep} groups"
     if isinstance(node, Aggregate):
         totals = all(_is_total(call, below[0]) for call in node.calls)
         if totals and not node.keys:
@@ -129,6 +135,8 @@ def _growth(node: Draft, below: Sequence[Growth], grows: str | None, schema: pa.
             and (value.find(exp.Mod) is None or pa.types.is_integer(schema.field(name).type))
         }
         return Growth(grows, why, few, below[0].comes)
+    if isinstance(node, Aggregate) and node.keep is not None:
+        return Growth(None, f"{node.keep} groups", few | kept)
     if isinstance(node, Aggregate) and grows is not None and set(node.keys) <= below[0].few:
         return Growth(None, "few groups" if node.keys else "one row", few | kept)
     if isinstance(node, Top) and node.limit is not None and set(node.partition) <= below[0].few:
@@ -181,7 +189,28 @@ def _is_few(value: exp.Expr, few: frozenset[str]) -> bool:
     return names_of(value) <= few
 
 
-def _unbounded(select: Select, node: Draft, stream: str, place: Place, *, with_table: bool) -> SqlError:
+def read_by(nodes: Sequence[Draft], node: Draft) -> Draft:
+    """What a node with one input reads, below filters and computed columns."""
+    below = nodes[node.reads[0]]
+    while isinstance(below, DraftRows):
+        below = nodes[below.input]
+    return below
+
+
+def keeps_values(node: Aggregate) -> Call | None:
+    """A call for which more than one value is kept of each group, of rows that only come."""
+    return next((call for call in node.calls if call.distinct or call.function not in ONE_STATE), None)
+
+
+def _may_keep_groups(nodes: Sequence[Draft], node: Draft, place: Place) -> bool:
+    """Whether KEEP GROUPS would bound what a node keeps."""
+    if not isinstance(node, Aggregate) or place.said != "GROUP BY" or not node.keys or keeps_values(node) is not None:
+        return False
+    source = read_by(nodes, node)
+    return isinstance(source, Source) and source.form == "rows"
+
+
+def _unbounded(select: Select, node: Draft, stream: str, place: Place, *, with_table: bool, groups: bool) -> SqlError:
     what = {
         Aggregate: "keeps every group that ever was" if getattr(node, "calls", ()) else "keeps every row",
         DraftJoin: "keeps every row of both sides",
@@ -206,6 +235,6 @@ def _unbounded(select: Select, node: Draft, stream: str, place: Place, *, with_t
         "STATE_UNBOUNDED",
         f'{place.said} {what}, and stream "{stream}" has no end',
         place.node,
-        hint=f"end the query with {_ENDINGS}, or write {windowed}",
+        hint=f"end the query with {', '.join([_EXPIRE, *([_KEEP] if groups else []), _ACCEPT])}, or write {windowed}",
         keyword=place.keyword,
     )

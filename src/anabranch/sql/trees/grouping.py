@@ -125,7 +125,9 @@ class Groups:
         keys = (*more, *(name for name in self.keys if name not in more))
         if self.sets is None:
             shape = pa.schema([*(schema.field(name) for name in keys), *made])
-            return context.drafts.add(Aggregate(inputs, keys, tuple(calls)), shape, self.place)
+            bounding = context.select.bounding
+            keep = bounding.groups if bounding is not None and self.keys and not more else None
+            return context.drafts.add(Aggregate(inputs, keys, tuple(calls), keep), shape, self.place)
         return self._sets(inputs, schema, tuple(calls), made)
 
     def _call(

@@ -27,6 +27,7 @@ from anabranch.sql.trees.bounds import Growth, bounds_of
 from anabranch.sql.trees.context import Context, Tables
 from anabranch.sql.trees.draft import Draft, DraftJoin, DraftRows, Place
 from anabranch.sql.trees.graph import Graph
+from anabranch.sql.trees.kept_groups import check_kept_groups
 from anabranch.sql.trees.query import plan_query
 from anabranch.sql.trees.simplify import simplified
 from anabranch.sql.trees.unique import uniques
@@ -90,6 +91,7 @@ def _plan(select: Select, lookup: Lookup, reducers: Registered, tables: Tables) 
     last = context.named(relation.node, values, Place("the answer"))
     graph = simplified(context.drafts, last)
     refuse_types(select, graph.schemas[-1])
+    check_kept_groups(select, graph)
     bounds, growth = bounds_of(select, graph.nodes, graph.schemas, graph.places)
     key = _key(context, graph)
     return TreePlan(

@@ -98,7 +98,8 @@ class _Pusher:
                 return {node.left: condition}
             return {node.right: condition} if names <= right and node.join in ("inner", "right") else {}
         if isinstance(node, Aggregate):
-            return {node.input: condition} if names <= set(node.keys) else {}
+            # Where groups are forgotten, other rows that come say which.
+            return {node.input: condition} if names <= set(node.keys) and node.keep is None else {}
         if isinstance(node, Unnest):
             return {} if names & {node.element, node.place} else {node.input: condition}
         if isinstance(node, Latest):

@@ -111,7 +111,7 @@ def plan_view(select: Select, lookup: Lookup, reducers: Registered) -> StandingP
         plan = _planned(select, lookup, reducers)
     except SqlError as refused:
         return plan_whole(select, lookup, reducers, _shown(lookup), refused)
-    accepted = select.bounding is not None and select.bounding.after is None
+    accepted = select.bounding is not None and select.bounding.accepts
     if plan.growth.stream is not None and not accepted:
         raise select.error(
             "STATE_UNBOUNDED",

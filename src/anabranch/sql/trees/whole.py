@@ -35,6 +35,8 @@ def plan_whole(select: Select, lookup: Lookup, reducers: Registered, tables: Tab
 
     It has no schema: the columns of the answer are known once Spark has read it, see `with_columns`.
     """
+    if select.bounding is not None and select.bounding.groups is not None:
+        raise refused  # which groups are newest is not told by Spark SQL
     asked = _asked(select, lookup, reducers, tables, refused)
     after = None if select.bounding is None else select.bounding.after
     endless = next((use.stream for use in asked.streams if not use.is_table), None)

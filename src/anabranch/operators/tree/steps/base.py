@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -28,7 +28,7 @@ class Step(Protocol):
     """How many rows it has thrown as they came: they are needed neither now nor later."""
     forgotten: int = 0
     """How many rows it has remembered and thrown since."""
-    why_thrown: ClassVar[str] = ""
+    why_thrown: str = ""
 
     def take(self, inputs: Sequence[Changes], reached: int) -> Changes:
         """The change of the answer, for those of what it reads; `reached`: the time (µs) of all streams."""

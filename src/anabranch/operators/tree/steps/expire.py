@@ -7,7 +7,6 @@ as its time is not older than any other, and need not be remembered.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +24,7 @@ class ExpireStep(Step):
     """See the module. Times are µs, and `reached` never goes back."""
 
     only_comes = False
-    why_thrown: ClassVar[str] = "they have expired"
+    why_thrown = "they have expired"
 
     def __init__(self, node: Expire, schemas: Sequence[pa.Schema], only_come: Sequence[bool]) -> None:
         self.schema = schemas[0]

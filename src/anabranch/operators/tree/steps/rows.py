@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +19,7 @@ class RowsStep(Step):
     """Answers each change by itself; expressions are functions of a row, so a row that goes meets what it was."""
 
     keeps_rows = False
-    why_thrown: ClassVar[str] = "WHERE was not true for them"
+    why_thrown = "WHERE was not true for them"
 
     def __init__(self, node: Rows, schemas: Sequence[pa.Schema], only_come: Sequence[bool]) -> None:
         (read,), (self.only_comes,) = schemas, only_come

@@ -17,7 +17,6 @@ Without a limit the answer is all rows but the first: the changes less those of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +43,7 @@ part, fewer are used up sooner, which costs as much as sorting the part; of a pa
 class TopStep(Step):
     """See the module."""
 
-    why_thrown: ClassVar[str] = "they come behind the first, and none of those can go"
+    why_thrown = "they come behind the first, and none of those can go"
 
     def __init__(self, node: Top, schemas: Sequence[pa.Schema], only_come: Sequence[bool]) -> None:
         (self.schema,), (self._grows,) = schemas, only_come
