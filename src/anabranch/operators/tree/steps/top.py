@@ -85,8 +85,10 @@ class TopStep:
         counts = _sums(of, np.maximum(after, 0), size)
         stays = inside & ((counts <= self._many)[of] | (_standing_before(of, after) < self._few))
         rows = both.gathered.take(order.first)
-        self._first.take_in(_some(rows, np.where(stays, now, 0) - before))
-        change = _some(rows, self._shown(of, after) - self._shown(of, before))
+        moved, shown = np.where(stays, now, 0) - before, self._shown(of, after) - self._shown(of, before)
+        moves = _some(rows, moved)
+        self._first.take_in(moves)
+        change = moves if np.array_equal(moved, shown) else _some(rows, shown)
         if self._grows:
             return change
         self._rest.take_in(together([aside, _some(rows, np.where(stays, 0, now))], self.schema))
