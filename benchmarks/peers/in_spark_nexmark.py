@@ -1,8 +1,8 @@
 """Spark Structured Streaming: the queries of Nexmark it takes as SQL over streams, by event time, without any Python.
 
 It reads the files that DuckDB reads, all there is at once, and throws its answer away; an answer that is counted is
-that of a run of its own. Each query is asked for in append mode, then in update mode, whose answer is counted in complete
-mode. Windows are over when something comes that is later, so for those a row an hour later does.
+that of a run of its own. Each query is asked for in append mode, then in update mode, whose answer is counted in
+complete mode. Windows are over when something comes that is later, so for those a row an hour later does.
 """
 
 from __future__ import annotations
