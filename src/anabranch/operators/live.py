@@ -66,6 +66,7 @@ class Live(Generic[T]):
             size = thing.nbytes
             self._bytes += size - self._sizes.get(name, 0)
             self._kept[name], self._sizes[name] = thing, size
+            self._kept.move_to_end(name)
             while len(self._kept) > 1 and self._bytes > _MOST_BYTES:
                 oldest, _ = self._kept.popitem(last=False)
                 self._bytes -= self._sizes.pop(oldest)
