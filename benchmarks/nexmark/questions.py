@@ -58,6 +58,29 @@ def ask_flink(query: Query) -> Question:
     return Question(query.name, text, _check(query.name, "`"))
 
 
+_WINDOW = re.compile(
+    r"TABLE\((?:HOP|TUMBLE)\(TABLE (\w+), DESCRIPTOR\(date_time\), INTERVAL '(\d+)' SECOND"
+    r"(?:, INTERVAL '(\d+)' SECOND)?\)\)"
+)
+
+
+def ask_spark(query: Query) -> Question:
+    """In Spark's words: windows are a column by which is grouped."""
+
+    def window(found: re.Match[str]) -> str:
+        slide, size = found[2], found[3] or found[2]
+        return f"(SELECT *, window(date_time, '{size} seconds', '{slide} seconds') AS window FROM {found[1]})"
+
+    text = re.sub(r" FOR SYSTEM_TIME AS OF B\.date_time", "", query.select)
+    text = _WINDOW.sub(window, text)
+    text = re.sub(r"GROUP BY (.*)window_start, window_end", r"GROUP BY \1window", text)
+    text = re.sub(r"\bwindow_(start|end)\b", r"window.\1", text)
+    session = "session_window(B.date_time, '10 seconds')"
+    text = re.sub(r"SESSION_(START|END)\(.*?SECOND\)", lambda m: f"{session}.{m[1].lower()}", text)
+    text = re.sub(r"\bSESSION\(.*?SECOND\)", session, text)
+    return Question(query.name, text, _check(query.name, "`"))
+
+
 def some(names: tuple[str, ...] | None) -> list[Query]:
     """Queries by their names; None: all."""
     return list(QUERIES.values()) if names is None else [QUERIES[name] for name in names]

@@ -22,7 +22,7 @@ from anabranch.database import Database
 from benchmarks.harness import Bar, Report, check, say
 from benchmarks.nexmark import files
 from benchmarks.nexmark.latency import late, made, standing
-from benchmarks.nexmark.questions import NOT_IN_FLINK, ask_duckdb, ask_flink, some
+from benchmarks.nexmark.questions import NOT_IN_FLINK, ask_duckdb, ask_flink, ask_spark, some
 from benchmarks.peers.environments import FOLDER, Peers
 from benchmarks.peers.nexmark import Answer, Asked, Question
 from benchmarks.peers.programs import Missing
@@ -30,7 +30,7 @@ from benchmarks.progress import keep_progress, progress_of
 from tests.nexmark.events import BEGIN, STREAMS, blocks
 from tests.nexmark.texts import QUERIES, Query
 
-PEER = "Flink; DuckDB in batch"
+PEER = "Flink; Spark's own streams; DuckDB in batch"
 THREE_TIMES = ("q5", "q7", "q8", "q9", "q18", "q20")
 """Queries with joins, windows and much to remember."""
 PATIENCE = 3600.0
@@ -75,11 +75,13 @@ def run(sizes: Sizes) -> Report:
         named = [query for query in queries if query.name not in NOT_IN_FLINK]
         named = [query for query in named if sizes.flink is None or query.name in sizes.flink]
         flink = _ask("flink_nexmark", peers, [ask_flink(query) for query in named], folder, sizes, report)
-        for name in duck.keys() & flink.keys():
-            same = (duck[name].count, duck[name].checksum) == (flink[name].count, flink[name].checksum)
-            check(same, f"{name}: Flink answers {flink[name]}, DuckDB {duck[name]}")
+        spark = _ask("spark_nexmark", peers, [ask_spark(query) for query in queries], folder, sizes, report)
+        for peer, answers in (("Flink", flink), ("Spark", spark)):
+            for name in duck.keys() & answers.keys():
+                same = (duck[name].count, duck[name].checksum) == (answers[name].count, answers[name].checksum)
+                check(same, f"{name}: {peer} answers {answers[name]}, DuckDB {duck[name]}")
         found = _ours(Path(place), queries, folder, sizes, report)
-        _compare(found, duck, flink, sizes, report)
+        _compare(found, duck, flink, spark, sizes, report)
         for query in queries:
             if query.name in found:
                 p50, p99 = late(Path(place) / query.name, query, sizes.latency_per_second, sizes.latency_seconds)
@@ -109,7 +111,12 @@ def _ask(
 
 
 def _compare(
-    found: dict[str, float], duck: dict[str, Answer], flink: dict[str, Answer], sizes: Sizes, report: Report
+    found: dict[str, float],
+    duck: dict[str, Answer],
+    flink: dict[str, Answer],
+    spark: dict[str, Answer],
+    sizes: Sizes,
+    report: Report,
 ) -> None:
     """Events a second, ours beside each of the others'."""
     wanted = [query for query in some(sizes.queries) if query.name != "q13"]
@@ -119,6 +126,8 @@ def _compare(
         if name in flink:
             bar = Bar(3 if name in THREE_TIMES else 1, "at least")
             report.add(f"{name}_against_flink", speed, "rows/s", peer=sizes.events / min(flink[name].seconds), bar=bar)
+        if name in spark:
+            report.add(f"{name}_against_spark", speed, "rows/s", peer=sizes.events / min(spark[name].seconds))
         peer = sizes.events / min(duck[name].seconds) if name in duck else None
         report.add(f"{name}_against_duckdb" if peer else name, speed, "rows/s", peer=peer)
 

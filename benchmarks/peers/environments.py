@@ -32,6 +32,7 @@ ENVIRONMENTS = {
     **dict.fromkeys(("flink", "flink_statements", "flink_nexmark"), "requirements-flink.txt"),
     "spark_statements": OWN,
     "duckdb_nexmark": OWN,
+    "spark_nexmark": OWN,
     **dict.fromkeys(("polars_asof", "pandas_asof", "duckdb_asof", "rtree", "postgres"), "requirements-merge.txt"),
 }
 """Of those who need another one; the others share `requirements.txt`."""

@@ -31,6 +31,14 @@ def test_it_is_this_python_with_the_path_of_its_user(tmp_path: Path) -> None:
     assert worker_python(env) == program
 
 
+@pytest.mark.parametrize("said", [None, "system"])
+def test_it_takes_memory_from_where_it_is_kept_for_a_while(said: str | None, tmp_path: Path) -> None:
+    env = {"XDG_CACHE_HOME": str(tmp_path), **({} if said is None else {"ARROW_DEFAULT_MEMORY_POOL": said})}
+    look = "import pyarrow; print(pyarrow.default_memory_pool().backend_name)"
+    ran = subprocess.run([worker_python(env), "-c", look], env=env, capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == (said or "jemalloc")
+
+
 def test_without_a_place_for_a_script_it_is_plain_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = tmp_path / "anabranch"
     shared.mkdir()

@@ -50,29 +50,33 @@ class Live(Generic[T]):
     def __init__(self) -> None:
         self._kept: OrderedDict[str, T] = OrderedDict()
         self._sizes: dict[str, int] = {}
-        """Their bytes, counted once: there may be hundreds, and they stay as they are while they wait."""
+        """Their bytes, counted once: there may be thousands, and they stay as they are while they wait."""
+        self._bytes = 0
+        """All of them."""
         self._lock = threading.Lock()
         _all.add(self)
 
     def take(self, name: str) -> T | None:
         with self._lock:
-            self._sizes.pop(name, None)
+            self._bytes -= self._sizes.pop(name, 0)
             return self._kept.pop(name, None)
 
     def put(self, name: str, thing: T) -> None:
         with self._lock:
-            self._kept[name] = thing
-            self._sizes.pop(name, None)
-            self._sizes = {kept: self._sizes.get(kept) or self._kept[kept].nbytes for kept in self._kept}
-            while len(self._kept) > 1 and sum(self._sizes.values()) > _MOST_BYTES:
+            size = thing.nbytes
+            self._bytes += size - self._sizes.get(name, 0)
+            self._kept[name], self._sizes[name] = thing, size
+            self._kept.move_to_end(name)
+            while len(self._kept) > 1 and self._bytes > _MOST_BYTES:
                 oldest, _ = self._kept.popitem(last=False)
-                del self._sizes[oldest]
+                self._bytes -= self._sizes.pop(oldest)
 
     def exchange(self, kept: OrderedDict[str, T]) -> OrderedDict[str, T]:
         """Other things in place of those that are here."""
         with self._lock:
             self._kept, kept = kept, self._kept
-            self._sizes = {}
+            self._sizes = {name: thing.nbytes for name, thing in self._kept.items()}
+            self._bytes = sum(self._sizes.values())
             return kept
 
     def clear(self) -> None:

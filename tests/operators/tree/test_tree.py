@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import itertools
 import random
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -12,10 +13,11 @@ import pytest
 
 from anabranch.errors import QueryError
 from anabranch.operators import operator_from_json
-from anabranch.operators.base import Inputs, Offset, Operator
+from anabranch.operators.base import Inputs, Offset, Offsets, Operator
 from anabranch.operators.live import exchange
 from anabranch.operators.tree import remembered
-from anabranch.operators.tree.checkpoints import Checkpoint
+from anabranch.operators.tree.arrangement import Arrangement
+from anabranch.operators.tree.checkpoints import Checkpoint, Checkpoints
 from anabranch.operators.tree.nodes import Aggregate, Call, Expire, Join, Node, Part, Rows, Source, nodes_to_text
 from anabranch.operators.tree.operator import Tree
 from anabranch.operators.windows.aggregate import WindowAggregate
@@ -237,6 +239,35 @@ def test_what_is_damaged_is_never_fewer_rows(seed: int, monkeypatch: pytest.Monk
 
     with pytest.raises(QueryError, match="STATE_LOST"):
         go_on()
+
+
+@pytest.mark.parametrize(("took", "written"), [(0.05, 12), (0.5, 3)])
+def test_checkpoints_that_take_long_are_written_less_often(
+    took: float, written: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Micro-batches of a second."""
+    monkeypatch.setattr(remembered, "_LEAST_BETWEEN", 1)
+    now = 0.0
+    times: list[float] = []
+
+    def write(checkpoints: Checkpoints, at: Offsets, kept: Mapping[str, Arrangement]) -> None:
+        nonlocal now
+        times.append(now)
+        real(checkpoints, at, kept)
+        now += took
+
+    real = Checkpoints.write
+    monkeypatch.setattr(Checkpoints, "write", write)
+    monkeypatch.setattr("anabranch.operators.tree.remembered.monotonic", lambda: now)
+    operator = tree((SOURCES[0], Aggregate(0, ("item",), (COUNT,))), ("item", "sold"), ("item",))
+    harness = OperatorHarness(operator, {"sales": SALES})
+    for batch in range(12):
+        now = max(now, float(batch))
+        sold = pa.array([batch * 1_000_000] * 5, pa.timestamp("us", "UTC"))
+        harness.push("sales", {"item": ["a"] * 5, "n": [1] * 5, "ts": sold})
+        harness.run()
+    assert len(times) == written
+    assert all(later - earlier >= (10 * took if took > 0.1 else 0) for earlier, later in itertools.pairwise(times))
 
 
 def test_a_checkpoint_of_a_later_time_is_not_where_a_micro_batch_begins() -> None:

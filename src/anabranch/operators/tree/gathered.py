@@ -7,6 +7,7 @@ step to step as places, and what they say is copied once, where they are kept or
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +48,25 @@ class Block(NamedTuple):
                 composed[id(mine)] = places if mine is None else mine[places]
             columns.append(Picked(values, composed[id(mine)]))
         return Block(tuple(columns), len(places))
+
+
+class _Apart(NamedTuple):
+    """Places in some blocks one behind the other: those in each of them, and where these come in turn."""
+
+    places: list[Places]
+    back: pa.Array
+
+    @staticmethod
+    def of(blocks: Sequence[Block], places: Places) -> _Apart:
+        parts, found, begin = [], [], 0
+        for block in blocks:
+            mine = np.flatnonzero((places >= begin) & (places < begin + block.length))
+            found.append(mine)
+            parts.append(places[mine] - begin)
+            begin += block.length
+        back = np.empty(len(places), np.int64)
+        back[np.concatenate(found)] = np.arange(len(places))
+        return _Apart(parts, pa.array(back))
 
 
 class Gathered:
@@ -102,15 +122,14 @@ class Gathered:
             return pa.array([], self.schema.field(number).type)
         if places is None:
             return pa.concat_arrays([block.columns[number].at(None) for block in self._blocks])
-        parts, found, begin = [], [], 0
-        for block in self._blocks:
-            mine = np.flatnonzero((places >= begin) & (places < begin + block.length))
-            found.append(mine)
-            parts.append(block.columns[number].at(places[mine] - begin))
-            begin += block.length
-        back = np.empty(len(places), np.int64)
-        back[np.concatenate(found)] = np.arange(len(places))
-        return pa.concat_arrays(parts).take(pa.array(back))
+        apart = self._apart if places is self._order else _Apart.of(self._blocks, places)
+        parts = [block.columns[number].at(mine) for block, mine in zip(self._blocks, apart.places, strict=True)]
+        return pa.concat_arrays(parts).take(apart.back)
+
+    @cached_property
+    def _apart(self) -> _Apart:
+        assert self._order is not None
+        return _Apart.of(self._blocks, self._order)
 
     def columns(self) -> list[pa.Array]:
         return [self.column(number) for number in range(len(self.schema))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from anabranch.errors import QueryError
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 _LEAST_BETWEEN = 200_000
 """Rows between two checkpoints, at least."""
+_SHARE, _QUICK = 10, 0.1
+"""A checkpoint that took longer (s) than the second is written again when so many times as long has passed: a query
+that catches up takes in what it has to, and is not kept from it by what would be old in a moment."""
 _ROWS_AT_ONCE = 1 << 19
 
 
@@ -58,6 +62,8 @@ class Memory:
     numbers: Numbers | None
     at: dict[str, Offset]
     taken: Taken
+    rests_until: float = 0.0
+    """Until when no checkpoint is written, by the monotonic clock."""
 
     def kept(self) -> dict[str, Arrangement]:
         return {**self.flow.kept(), **({} if self.numbers is None else {"answer": self.numbers.kept})}
@@ -105,10 +111,17 @@ class Remembered:
             return
         since = rows_at(memory.at) - (self._known[-1].rows if self._known else 0)
         if not self._known:
-            self._checkpoints.write(memory.at, memory.kept())
-        elif since >= max(_LEAST_BETWEEN, memory.rows // 2):
+            self._write(self._checkpoints, memory)
+        elif since >= max(_LEAST_BETWEEN, memory.rows // 2) and monotonic() >= memory.rests_until:
             with contextlib.suppress(OSError):  # a full disk: it is tried again, and the rows since are held
-                self._checkpoints.write(memory.at, memory.kept())
+                self._write(self._checkpoints, memory)
+
+    @staticmethod
+    def _write(checkpoints: Checkpoints, memory: Memory) -> None:
+        began = monotonic()
+        checkpoints.write(memory.at, memory.kept())
+        took = monotonic() - began
+        memory.rests_until = began + took * _SHARE if took > _QUICK else 0.0
 
     def _empty(self, at: Offsets) -> Memory:
         flow = self._tree.flow(self._inputs)

@@ -89,9 +89,10 @@ class TopStep(Step):
         counts = _sums(of, np.maximum(after, 0), size)
         stays = inside & ((counts <= self._many)[of] | (_standing_before(of, after) < self._few))
         rows = both.gathered.take(order.first)
-        moved = np.where(stays, now, 0) - before
-        self._first.take_in(_some(rows, moved))
-        change = _some(rows, self._shown(of, after) - self._shown(of, before))
+        moved, shown = np.where(stays, now, 0) - before, self._shown(of, after) - self._shown(of, before)
+        moves = _some(rows, moved)
+        self._first.take_in(moves)
+        change = moves if np.array_equal(moved, shown) else _some(rows, shown)
         if self._grows:
             self.dropped += int(changes.weights.sum()) - int(moved[moved > 0].sum())
             self.forgotten -= int(moved[moved < 0].sum())
