@@ -170,8 +170,12 @@ class Session:
 
     @property
     def in_order(self) -> SparkSession:
-        """A session that adds up one row after the other, so that sums come to the same bits each time."""
-        return self._other("in_order", {"spark.sql.shuffle.partitions": "1"})
+        """A session that adds up one row after the other, so that sums come to the same bits each time.
+
+        How it goes about it depends on the question alone: not on how much there is of what.
+        """
+        plain = {"spark.sql.adaptive.enabled": "false", "spark.sql.autoBroadcastJoinThreshold": "-1"}
+        return self._other("in_order", {"spark.sql.shuffle.partitions": "1", **plain})
 
     def _other(self, name: str, settings: dict[str, str]) -> SparkSession:
         """Another session of the same Spark, kept under a name."""
