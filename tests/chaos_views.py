@@ -30,6 +30,7 @@ from anabranch.tables import keeping
 from anabranch.tables.declaration import NUMBER
 from anabranch.testing.processes import kill
 from anabranch.testing.sparkless import SparklessDatabase
+from tests.operators.asked_of_duckdb import answered
 
 BASE_US = 1_767_225_600_000_000
 SETTINGS = {"segment_bytes": 20_000, "segment_parts": 4, "batch_rows": 300}
@@ -55,12 +56,18 @@ VIEWS = {
     "places": "SELECT item, kind, row_number() OVER (PARTITION BY kind ORDER BY price, item) AS place FROM items",
     "all_items": "SELECT count(*) AS n, CAST(sum(price) AS BIGINT) AS euro FROM items",
     "prices": "SELECT price FROM items",
+    "backwards": "SELECT reverse(i.kind) AS kind, count(*) AS n, CAST(sum(i.price) AS BIGINT) AS euro "
+    "FROM sales s JOIN items i ON s.item = i.item GROUP BY reverse(i.kind)",
+    "mirrored": "SELECT reverse(kind) AS kind, price FROM items",
 }
+"""The last ones are asked anew as a whole."""
 OVER_VIEWS = {
     "of_cheapest": "SELECT count(*) AS kinds, CAST(sum(price) AS BIGINT) AS euro FROM cheapest",
     "best": "SELECT c.kind, p.n, p.euro FROM cheapest c JOIN per_kind p ON c.kind = p.kind",
     "dear_and_unsold": "SELECT d.item FROM dearest d JOIN unsold u ON d.item = u.item",
     "of_best": "SELECT max(euro) AS most FROM best",
+    "of_backwards": "SELECT max(n) AS most FROM backwards",
+    "of_mirrored": "SELECT reverse(kind) AS kind, count(*) AS n FROM mirrored GROUP BY reverse(kind)",
 }
 WINDOWED = (
     "SELECT w.shop, w.n, h.city FROM (SELECT shop, count(*) AS n FROM sales "
@@ -71,7 +78,12 @@ CHANGES = {
     "kind_changes": "SELECT kind, count(*) AS n FROM items GROUP BY kind EMIT CHANGES",
     "sale_changes": "SELECT s.n, i.kind FROM sales s JOIN items i ON s.item = i.item WHERE s.x > 0.5 "
     "EMIT CHANGES ACCEPT UNBOUNDED",
+    "mirrored_changes": "SELECT reverse(kind) AS kind, count(*) AS n FROM items GROUP BY reverse(kind) EMIT CHANGES",
 }
+
+
+def opened(path: str) -> SparklessDatabase:
+    return SparklessDatabase(path, settings=SETTINGS, evaluator=answered)
 
 
 def text_of(name: str) -> str:
@@ -171,7 +183,7 @@ def live(path: str) -> None:
     first = 0
     with contextlib.suppress(FileNotFoundError):
         first = int(done.read_text())
-    with SparklessDatabase(path, settings=SETTINGS) as db:
+    with opened(path) as db:
         print("open", flush=True)
         steps(db, first, say)
         db.catch_up()
@@ -184,7 +196,7 @@ def live(path: str) -> None:
 def run(rounds: int, seed: int, place: Path) -> dict[str, int]:
     """Kill and resume, then check everything; gives what was counted."""
     path = str(place / "river")
-    with SparklessDatabase(path, settings=SETTINGS) as db:
+    with opened(path) as db:
         for text in DECLARED:
             db.sql(text)
     chance = random.Random(seed)
@@ -220,7 +232,7 @@ def _one_life(path: str, delay: float) -> bool:
 
 def _look(path: str, versions: dict[str, tuple[str, int]]) -> None:
     """What who does not run the views sees of them after a death: never less than before."""
-    with SparklessDatabase(path, settings=SETTINGS) as db:
+    with opened(path) as db:
         for info in db.catalog.views():
             with contextlib.suppress(AnabranchError):  # it may be half made
                 state = db.view_state(info.name)
@@ -230,7 +242,7 @@ def _look(path: str, versions: dict[str, tuple[str, int]]) -> None:
 
 
 def _check(path: str) -> dict[str, int]:
-    with SparklessDatabase(path, settings=SETTINGS) as db:
+    with opened(path) as db:
         db.catch_up()
         with duckdb.connect() as duck:
             for table in ("items", "shops"):

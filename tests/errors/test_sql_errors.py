@@ -99,8 +99,8 @@ WRONG_TEXTS = [
         "of a literal, NULL and current_timestamp(); nothing is computed",
     ),
     (
-        "INSERT INTO s VALUES (upper('a'))",
-        'VALUE_NOT_PLAIN (line 1, column 23) expected a value, got "upper". Hint: VALUES takes '
+        "INSERT INTO s VALUES (reverse('a'))",
+        'VALUE_NOT_PLAIN (line 1, column 23) expected a value, got "reverse". Hint: VALUES takes '
         "literals, CAST of a literal, NULL and current_timestamp(); nothing is computed",
     ),
     (

@@ -131,9 +131,10 @@ def test_what_is_left_to_spark_means_what_was_written(plain_spark: Any, seed: in
 
 
 @pytest.mark.slow
-def test_letters_of_all_of_unicode_equal_spark(plain_spark: Any) -> None:
+def test_letters_of_unicode_equal_spark(plain_spark: Any) -> None:
     """Each character alone, and between letters and the one that looks around itself."""
-    characters = [chr(code) for code in range(1, 0x110000) if not 0xD800 <= code < 0xE000]
+    codes = [*range(1, 0xD800), *range(0xE000, 0x20000), *range(0xE0000, 0xE0200)]  # in others nothing has a case
+    characters = list(map(chr, codes))
     plain_spark.createDataFrame(pa.table({"c": characters})).createOrReplaceTempView("characters")
     texts = ["c", "concat('aΣ', c)", "concat('a', c, 'Σ')", "concat(c, 'Σ')", "concat('aΣ', c, 'b')"]
     asked = [f"{name}({text})" for text in texts for name in ("lower", "upper")]

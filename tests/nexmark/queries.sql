@@ -210,8 +210,28 @@ SELECT auction, bidder, price, channel,
 FROM bid
 WHERE regexp_extract(url, '(&|^)channel_id=([^&]*)', 2) <> ''
   OR lower(channel) IN ('apple', 'google', 'facebook', 'baidu')
--- q22: on Spark
+-- q21 as a view: on Spark
+CREATE MATERIALIZED VIEW q21_view AS
+SELECT auction, bidder, price, channel,
+  CASE
+    WHEN lower(channel) = 'apple' THEN '0'
+    WHEN lower(channel) = 'google' THEN '1'
+    WHEN lower(channel) = 'facebook' THEN '2'
+    WHEN lower(channel) = 'baidu' THEN '3'
+    ELSE regexp_extract(url, '(&|^)channel_id=([^&]*)', 2)
+  END AS channel_id
+FROM bid
+WHERE regexp_extract(url, '(&|^)channel_id=([^&]*)', 2) <> ''
+  OR lower(channel) IN ('apple', 'google', 'facebook', 'baidu')
+ACCEPT UNBOUNDED
+-- q22: split_part for SPLIT_INDEX
 CREATE CONTINUOUS QUERY q22 AS
 SELECT auction, bidder, price, channel,
   split_part(url, '/', 4) AS dir1, split_part(url, '/', 5) AS dir2, split_part(url, '/', 6) AS dir3
 FROM bid
+-- q22 as a view: split_part for SPLIT_INDEX
+CREATE MATERIALIZED VIEW q22_view AS
+SELECT auction, bidder, price, channel,
+  split_part(url, '/', 4) AS dir1, split_part(url, '/', 5) AS dir2, split_part(url, '/', 6) AS dir3
+FROM bid
+ACCEPT UNBOUNDED

@@ -15,8 +15,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from anabranch.database import Database
 from anabranch.testing.clock import ManualClock
-from anabranch.testing.sparkless import NeedsSpark, SparklessDatabase, Unkindness
+from anabranch.testing.sparkless import SparklessDatabase, Unkindness
 from tests.nexmark.events import BEGIN, CREATE, STREAMS, Events, events, side_rows
 from tests.nexmark.texts import QUERIES, Query, for_duckdb
 from tests.sampling import ALL, SEED
@@ -85,7 +86,7 @@ def between(rows: pa.Table, begin: int, end: int) -> pa.Table:
     return rows.slice(int(times.searchsorted(low)), int(times.searchsorted(high) - times.searchsorted(low)))
 
 
-def made(db: SparklessDatabase, query: Query) -> None:
+def made(db: Database, query: Query) -> None:
     db.sql(CREATE)
     if "side_input" in query.statement:
         db.sql("CREATE TABLE side_input (key BIGINT PRIMARY KEY, value STRING)")
@@ -93,7 +94,7 @@ def made(db: SparklessDatabase, query: Query) -> None:
     db.sql(query.statement)
 
 
-def found(db: SparklessDatabase, query: Query) -> Bag:
+def found(db: Database, query: Query) -> Bag:
     """The rows of a view or standing query, without what is there besides the columns that were selected."""
     rows = db.view(query.name).table() if query.is_view else db.get_query(query.name).table()
     return bag(rows.select(oracle_columns(query)))
@@ -135,13 +136,6 @@ def test_the_changes_of_a_query_add_up_to_its_answer(query: Query, tmp_path: Pat
     for change, row in zip(said, rows, strict=True):
         total[row] += 1 if change in ("insert", "update_after") else -1
     assert Counter({row: count for row, count in total.items() if count}) == wanted(query, seed)
-
-
-@pytest.mark.parametrize("name", [query.name for query in QUERIES.values() if query.needs_spark])
-@pytest.mark.xfail(raises=NeedsSpark, strict=True, reason="lower, regexp_extract and split_part are Spark's: no view")
-def test_a_query_that_needs_spark(name: str, tmp_path: Path) -> None:
-    with SparklessDatabase(tmp_path) as db:
-        made(db, QUERIES[name])
 
 
 def test_every_query_is_there() -> None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import anabranch as ab
-from tests.nexmark.events import CREATE
-from tests.nexmark.test_nexmark import COUNT, SEEDS, all_events, bag, between, oracle_columns, wanted
+from tests.nexmark.test_nexmark import COUNT, SEEDS, all_events, between, found, made, wanted
 from tests.nexmark.texts import QUERIES
 
 if TYPE_CHECKING:
@@ -21,10 +20,9 @@ if TYPE_CHECKING:
 def test_a_query_on_spark_answers_as_duckdb_does(spark: SparkSession, name: str, tmp_path: Path) -> None:
     query, seed = QUERIES[name], SEEDS[0]
     with ab.open(tmp_path / "db", spark=spark) as db:
-        db.sql(CREATE)
-        db.sql(query.statement)
+        made(db, query)
         bids = all_events(seed).bid
         for begin, end in ((0, COUNT // 3), (COUNT // 3, COUNT)):
             db.append("bid", between(bids, begin, end))
-            db.get_query(name).wait(120)
-        assert bag(db.get_query(name).table().select(oracle_columns(query))) == wanted(query, seed)
+            (db.view(name) if query.is_view else db.get_query(name)).wait(120)
+        assert found(db, query) == wanted(query, seed)

@@ -259,7 +259,7 @@ def test_one_view_serves_all_that_read_the_same() -> None:
 
 
 def test_conditions_are_applied_while_an_archive_is_read() -> None:
-    (use,) = once("SELECT plate FROM ARCHIVE cars WHERE speed > 130 AND upper(plate) = 'X'").streams
+    (use,) = once("SELECT plate FROM ARCHIVE cars WHERE speed > 130 AND reverse(plate) = 'X'").streams
     assert (use.filter, use.columns) == ("speed > 130", ("plate", "speed"))
 
 
@@ -534,11 +534,11 @@ def test_a_join_with_the_past_of_another_stream_in_any_portion() -> None:
 
 
 def test_spark_sql_does_what_arrow_cannot_behind_a_join_with_the_past() -> None:
-    plan = standing(f"SELECT upper(plate) AS p, _fraction {COMMUTERS} ON c.plate = h.plate WHERE c.plate RLIKE '^B'")
+    plan = standing(f"SELECT reverse(plate) AS p, _fraction {COMMUTERS} ON c.plate = h.plate WHERE c.plate RLIKE '^B'")
     assert isinstance(plan.operator, HistoryJoin)
     assert plan.operator.columns == (("plate", "plate"), ("at", "at"), ("_fraction", "_fraction"))
     assert plan.residual_sql == (
-        "SELECT UPPER(`plate`) AS `p`, `_fraction` AS `_fraction`, `at` AS `_time` FROM `__input` "
+        "SELECT REVERSE(`plate`) AS `p`, `_fraction` AS `_fraction`, `at` AS `_time` FROM `__input` "
         "WHERE `plate` RLIKE '^B'"
     )
     assert (plan.schema, plan.time) == (None, "_time")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,8 @@ from numpy.typing import NDArray
 
 Characters = NDArray[np.uint32]
 Numbers = NDArray[np.int64]
-Texts = pa.Array | pa.ChunkedArray | pa.StringScalar
+Texts = Any
+"""A pyarrow StringScalar, Array or ChunkedArray."""
 
 _SIGMA, _FINAL_SIGMA = 0x3A3, "ς"
 _LATER = {
@@ -124,7 +126,7 @@ def _final_sigmas(characters: Characters, different: Characters, which: Numbers,
 
     def has_letter(places: Numbers) -> NDArray[np.bool_]:
         there = (places >= 0) & (text[places] == text[sigmas])
-        return there & (kinds[places] == _CASED)
+        return np.asarray(there & (kinds[places] == _CASED))
 
     return sigmas[has_letter(before) & ~has_letter(behind)]
 

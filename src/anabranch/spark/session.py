@@ -170,8 +170,12 @@ class Session:
 
     @property
     def in_order(self) -> SparkSession:
-        """A session that adds up one row after the other, so that sums come to the same bits each time."""
-        return self._other("in_order", {"spark.sql.shuffle.partitions": "1"})
+        """A session that adds up one row after the other, so that sums come to the same bits each time.
+
+        How it goes about it depends on the question alone: not on how much there is of what.
+        """
+        plain = {"spark.sql.adaptive.enabled": "false", "spark.sql.autoBroadcastJoinThreshold": "-1"}
+        return self._other("in_order", {"spark.sql.shuffle.partitions": "1", **plain})
 
     def _other(self, name: str, settings: dict[str, str]) -> SparkSession:
         """Another session of the same Spark, kept under a name."""
@@ -241,11 +245,29 @@ def _prepared(base: SparkSession) -> SparkSession:
 def register(spark: SparkSession, source: type[DataSource] = AnabranchSource) -> None:
     """Make our source known to a session; one made from a session that knows it already does."""
     try:
-        with _all_names_in(spark.sparkContext.environment):
+        with _all_names_in(spark.sparkContext.environment), _active(spark):
             spark.dataSource.register(source)
     except AnalysisException as problem:
         if problem.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
+
+
+@contextlib.contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    """Meanwhile a session is the one of this thread.
+
+    Spark looks there for what is known already: in a thread that takes a micro-batch in, at the session of its query.
+    """
+    sessions = SparkSession._get_j_spark_session_class(spark._jvm)
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 @contextlib.contextmanager
