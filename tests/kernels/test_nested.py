@@ -38,6 +38,7 @@ _LEAVES: dict[pa.DataType, st.SearchStrategy[Any]] = {
 
 
 def _values(type_: pa.DataType) -> st.SearchStrategy[Any]:
+    some: st.SearchStrategy[Any]
     if pa.types.is_list(type_):
         some = st.lists(_values(type_.value_type), max_size=3)
     elif pa.types.is_struct(type_):
