@@ -102,7 +102,7 @@ def _nested(array: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
             if wanted.get_field_index(name) < 0:
                 raise _unknown_field(name, path, wanted)
         parts = [
-            _one(as_type(array.field(names.index(field.name)), field.type, f"{path}.{field.name}"))
+            _one(as_type(pc.struct_field(array, [names.index(field.name)]), field.type, f"{path}.{field.name}"))
             if field.name in names
             else pa.nulls(len(array), field.type)
             for field in wanted

@@ -46,6 +46,17 @@ def test_rows_that_follow_have_no_second_header() -> None:
     assert printed("plain", TABLE, TABLE.slice(0, 1)).splitlines()[3:] == ["ada       7  2026-11-15 12:00:00.250000"]
 
 
+def test_arrays_and_structs_are_told_from_text() -> None:
+    table = pa.table({"a": [["it's", None, "1"], [], None], "s": [{"x": 1.5, "y": [True]}, {"x": None, "y": []}, None]})
+    assert [line.split() for line in printed("plain", table).splitlines()[1:]] == [
+        ["['it''s',", "NULL,", "'1']", "{x:", "1.5,", "y:", "[true]}"],
+        ["[]", "{x:", "NULL,", "y:", "[]}"],
+        ["NULL", "NULL"],
+    ]
+    first = json.loads(printed("json", table).splitlines()[0])
+    assert first == {"a": ["it's", None, "1"], "s": {"x": 1.5, "y": [True]}}
+
+
 def test_json_is_one_object_per_row() -> None:
     table = pa.table(
         {

@@ -149,6 +149,7 @@ def test_types_that_streams_have_not_are_widened_or_left_out() -> None:
             ("ns", pa.timestamp("ns", "Europe/Berlin")),
             ("day", pa.date64()),
             ("list", pa.list_(pa.int32())),
+            ("map", pa.map_(pa.string(), pa.int32())),
             ("time", pa.time64("us")),
             ("_row", pa.int64()),
             ("TEXT", pa.string()),
@@ -163,8 +164,9 @@ def test_types_that_streams_have_not_are_widened_or_left_out() -> None:
         "string",
         "timestamp[us, tz=UTC]",
         "date32[day]",
+        "list<item: int32>",
     ]
-    assert left_out == ("list", "time", "_row", "TEXT")
+    assert left_out == ("map", "time", "_row", "TEXT")
 
 
 def test_keys_are_numbers_of_the_right_unit() -> None:

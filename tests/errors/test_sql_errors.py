@@ -96,12 +96,12 @@ WRONG_TEXTS = [
     (
         "INSERT INTO s VALUES (1 + 1)",
         'VALUE_NOT_PLAIN (line 1, column 25) a value ends before "+". Hint: VALUES takes literals, CAST '
-        "of a literal, NULL and current_timestamp(); nothing is computed",
+        "of a literal, array(…), named_struct(…), NULL and current_timestamp(); nothing is computed",
     ),
     (
         "INSERT INTO s VALUES (reverse('a'))",
         'VALUE_NOT_PLAIN (line 1, column 23) expected a value, got "reverse". Hint: VALUES takes '
-        "literals, CAST of a literal, NULL and current_timestamp(); nothing is computed",
+        "literals, CAST of a literal, array(…), named_struct(…), NULL and current_timestamp(); nothing is computed",
     ),
     (
         "INSERT INTO s VALUES (1, 2), (1)",

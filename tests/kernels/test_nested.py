@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import itertools
 import math
 from decimal import Decimal
 from typing import Any
@@ -37,6 +38,7 @@ _LEAVES: dict[pa.DataType, st.SearchStrategy[Any]] = {
 
 
 def _values(type_: pa.DataType) -> st.SearchStrategy[Any]:
+    some: st.SearchStrategy[Any]
     if pa.types.is_list(type_):
         some = st.lists(_values(type_.value_type), max_size=3)
     elif pa.types.is_struct(type_):
@@ -46,19 +48,20 @@ def _values(type_: pa.DataType) -> st.SearchStrategy[Any]:
     return st.none() | some
 
 
+def _struct(types: list[pa.DataType]) -> pa.DataType:
+    return pa.struct([(f"f{number}", type_) for number, type_ in enumerate(types)])
+
+
 _TYPES = st.recursive(
     st.sampled_from(list(_LEAVES)),
-    lambda inner: st.one_of(
-        inner.map(pa.list_),
-        st.lists(inner, min_size=1, max_size=3).map(lambda types: pa.struct([(f"f{i}", t) for i, t in enumerate(types)])),
-    ),
+    lambda inner: st.one_of(inner.map(pa.list_), st.lists(inner, min_size=1, max_size=3).map(_struct)),
     max_leaves=4,
-)  # fmt: skip
+)
 
 
 @st.composite
 def _columns(draw: st.DrawFn) -> pa.Array:
-    type_ = draw(_TYPES.filter(lambda t: pa.types.is_nested(t)))
+    type_ = draw(_TYPES.filter(pa.types.is_nested))
     values = draw(st.lists(_values(type_), max_size=8))
     begin = draw(st.integers(0, len(values)))
     return pa.array(values, type_).slice(begin)
@@ -98,7 +101,7 @@ def test_what_groups_hashes_and_finds_rows_goes_by_value(column: pa.Array) -> No
     groups, hashed = encode([column], count), hashes(column)
     ordered = sorted(set(groups.codes.tolist()), key=lambda code: groups.ranks()[code])
     of_code = {code: values[groups.codes.tolist().index(code)] for code in ordered}
-    assert all(_compare(of_code[a], of_code[b]) < 0 for a, b in zip(ordered, ordered[1:], strict=False))
+    assert all(_compare(of_code[a], of_code[b]) < 0 for a, b in itertools.pairwise(ordered))
     for code, key in enumerate(groups.keys(np.arange(groups.size, dtype=np.int32))[0].to_pylist()):
         assert _compare(of_code[code], key) == 0
     places = np.arange(count)
@@ -117,7 +120,8 @@ def test_what_groups_hashes_and_finds_rows_goes_by_value(column: pa.Array) -> No
 @given(column=_columns())
 def test_zeros_are_one_and_nothing_else_changes(column: pa.Array) -> None:
     made = one_zero(column)
-    assert made.type == column.type and as_bytes(made).equals(as_bytes(column))
+    assert made.type == column.type
+    assert as_bytes(made).equals(as_bytes(column))
     assert "-0.0" not in repr(made.to_pylist())
     made.validate(full=True)
 

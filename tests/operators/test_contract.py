@@ -315,7 +315,7 @@ EXAMPLES: dict[str, dict[str, Operator]] = {
     },
     "unnest": {
         "elements": unnest((("k", "k"), ("x", "x"), ("ts", "ts")), ("split(k, 'a')", "x", None, False)),
-        "places": unnest((("x", "x + v"), ("at", "ts")), ("array(v, v + 1)", "x", "p", False), time="at", filter="p = 1"),
+        "places": unnest((("x", "x + v"), ("at", "ts")), ("array(v, 1)", "x", "p", False), time="at", filter="p = 1"),
         "outer": unnest((("x", "x"), ("p", "p"), ("ts", "ts")), ("if(ok, array(d), NULL)", "x", "p", True)),
         "of_elements": unnest(
             (("y", "y"), ("ts", "ts")), ("array(array(v), array(v, 1))", "x", None, False), ("x", "y", "q", True)

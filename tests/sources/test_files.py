@@ -9,6 +9,7 @@ import json
 import sys
 import tracemalloc
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,54 @@ class TestJson:
         (row,) = rows_of(write("a.json", line), schema)
         assert [str(row[name]) for name in "bdnxf"] == ["True", "2026-11-15", "1.50", "b'ab'", "0.5"]
         assert rows_of(write("b.json", f"[{line}]"), schema) == [row]
+
+
+NESTED = StreamSchema.of(
+    {"l": "ARRAY<DECIMAL(5,1)>", "o": "STRUCT<a: INT, at: TIMESTAMP, d: ARRAY<DATE>>", "ts": "TIMESTAMP"}, time="ts"
+)
+NESTED_LINES = """{"l": [1.5, null], "o": {"a": 1, "at": "2026-11-15T12:00Z", "d": ["2026-11-15"]}, "ts": "2026-11-15"}
+{"l": [], "o": null, "ts": "2026-11-16"}
+{"o": {"d": [null]}, "ts": "2026-11-17"}
+"""
+
+
+class TestNested:
+    def test_arrays_and_structs_are_read_from_json(self, write: Write) -> None:
+        rows = rows_of(write("a.json", NESTED_LINES), NESTED)
+        at = datetime.datetime(2026, 11, 15, 12, tzinfo=datetime.UTC)
+        assert [row["l"] for row in rows] == [[Decimal("1.5"), None], [], None]
+        assert rows[0]["o"] == {"a": 1, "at": at, "d": [datetime.date(2026, 11, 15)]}
+        assert [row["o"] for row in rows[1:]] == [None, {"a": None, "at": None, "d": [None]}]
+        assert rows_of(write("b.json", f"[{NESTED_LINES.strip().replace(chr(10), ',')}]"), NESTED) == rows
+
+    @pytest.mark.parametrize("name", ["parquet", "arrow"])
+    def test_and_from_files_that_have_them(self, write: Write, name: str) -> None:
+        wanted = rows_of(write("a.json", NESTED_LINES), NESTED)
+        table, out = pa.Table.from_pylist(wanted, schema=NESTED.arrow), io.BytesIO()
+        if name == "parquet":
+            pq.write_table(table, out)
+        else:
+            with pa.ipc.new_file(out, table.schema) as writer:
+                writer.write_table(table)
+        assert rows_of(write(f"a.{name}", out.getvalue()), NESTED) == wanted
+
+    @pytest.mark.parametrize("array", [False, True])
+    @pytest.mark.parametrize(
+        "wrong", ['"o": {"b": 1}', '"o": [1]', '"l": 1', '"l": [true]', '"o": {"a": 1.5}', '"o": {"at": "noon"}']
+    )
+    def test_a_part_that_does_not_fit_is_told(self, write: Write, wrong: str, array: bool) -> None:
+        text = NESTED_LINES + f'{{"ts": "2026-11-18", {wrong}}}'
+        if array:
+            text = "[" + text.replace("\n", ",\n") + "]"
+        problem = failure_of(write("a.json", text), NESTED)
+        assert problem.name == "TYPE_MISMATCH"
+        assert "line 4" in problem.message
+
+    def test_csv_does_not_hold_them(self, write: Write) -> None:
+        problem = failure_of(write("a.csv", "l,ts\n1,2026-11-15\n"), NESTED)
+        assert problem.name == "TYPE_NOT_SUPPORTED"
+        assert problem.hint is not None
+        assert rows_of(write("b.csv", "ts\n2026-11-15\n"), NESTED)
 
 
 class TestBinaryFormats:

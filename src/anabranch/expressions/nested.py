@@ -1,9 +1,11 @@
 """Arrays and structs: their fields and elements, how many there are, whether a value is among them, and making them.
 
-Without ANSI mode nothing fails: an element that is not there is NULL. What is computed of constants alone is Spark's.
+Without ANSI mode nothing fails: an element that is not there is NULL.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -81,14 +83,25 @@ def element(node: exp.Bracket, build: Build) -> Expr:
         there = (places >= 0) & (places < lengths) & _present(at, len(array))
         return items.take(pa.array(starts + np.where(there, places, 0), mask=~there))
 
-    return apply(operand.type.value_type, kernel, operand, place)
+    return apply(operand.type.value_type, _of_arrays(kernel), operand, place)
 
 
 def _require_array(operand: Expr, what: str) -> None:
     if not pa.types.is_list(operand.type):
         raise NotEvaluable(f"{what} of {name(operand.type)} is not evaluated here")
-    if operand.constant is not None:
-        raise NotEvaluable(f"{what} of a constant is not evaluated here")
+
+
+def _of_arrays(kernel: Callable[..., Datum]) -> Callable[..., Datum]:
+    """A kernel whose first argument may be one array for all rows, too."""
+
+    def run(values: Datum, *more: Datum) -> Datum:
+        if not isinstance(values, pa.Scalar):
+            return kernel(values, *more)
+        count = next((len(other) for other in more if not isinstance(other, pa.Scalar)), 1)
+        found = kernel(pa.array([values.as_py()] * count, values.type), *more)
+        return found[0] if all(isinstance(other, pa.Scalar) for other in more) else found
+
+    return run
 
 
 def _elements(array: pa.ListArray) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Array]:
@@ -118,7 +131,7 @@ def size(node: exp.Expr, build: Build) -> Expr:
         raise NotEvaluable(f"{node.sql(dialect='spark')}: it is evaluated with one argument")
     operand = build(written[0])
     _require_array(operand, "the size")
-    return apply(INT, lambda a: pc.fill_null(pc.cast(pc.list_value_length(a), INT), -1), operand)
+    return apply(INT, lambda a: pc.fill_null(_length_of(a), -1), operand)
 
 
 def array_size(node: exp.Anonymous, build: Build) -> Expr:
@@ -127,7 +140,11 @@ def array_size(node: exp.Anonymous, build: Build) -> Expr:
         raise NotEvaluable(f"{node.sql(dialect='spark')}: it is evaluated with one argument")
     operand = build(node.expressions[0])
     _require_array(operand, "the size")
-    return apply(INT, lambda a: pc.cast(pc.list_value_length(a), INT), operand)
+    return apply(INT, _length_of, operand)
+
+
+def _length_of(arrays: Datum) -> Datum:
+    return pc.cast(pc.list_value_length(arrays), INT)
 
 
 def contains(node: exp.ArrayContains, build: Build) -> Expr:
@@ -154,7 +171,7 @@ def contains(node: exp.ArrayContains, build: Build) -> Expr:
         unknown = ~valid(array) | ~_present(wanted, count) | (~found & doubtful)
         return pa.array(found, mask=unknown)
 
-    return apply(BOOLEAN, kernel, operand, value)
+    return apply(BOOLEAN, _of_arrays(kernel), operand, value)
 
 
 # -- making them -----------------------------------------------------------------------------------

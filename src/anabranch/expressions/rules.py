@@ -57,7 +57,6 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.DPipe: Rule(text.pipe, "STRING, BOOLEAN, whole: STRING", (*BINARY, "safe")),
     # Arrays and structs
     exp.Dot: Rule(nested.field, "struct: the type of the field", BINARY),
-    exp.Bracket: Rule(nested.element, "array, whole: an element", ("this", "expressions", "offset", "safe")),
     # What is called by a name
     **{kind: rule for row in SCALARS.values() for kind, rule in row.rules.items() if kind is not exp.Anonymous},
 }

@@ -117,8 +117,6 @@ def split(node: exp.RegexpSplit, build: Build) -> Expr:
     if not _PLAIN_PATTERN.fullmatch(pattern):
         raise NotEvaluable("SPLIT by a regular expression is not evaluated here")
     text = require(build(node.this), STRING, "SPLIT")
-    if text.constant is not None:
-        raise NotEvaluable("SPLIT of a constant is not evaluated here")
     return apply(pa.list_(STRING), lambda a: pc.split_pattern(a, pattern), text)
 
 

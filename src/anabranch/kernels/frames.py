@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,8 @@ from anabranch.kernels.ranks import Numbers, Standing
 from anabranch.kernels.refining import bounds_of
 from anabranch.kernels.values import frozen
 
+Keys = NDArray[Any]
+"""Whole numbers of 64 bits, or floating ones."""
 Present = NDArray[np.bool_]
 """The rows that count."""
 
@@ -52,6 +54,23 @@ class Frames:
             return Frames(low, at.end if end is None else at.behind_peers)
         low = at.begin if start is None else np.clip(at.place + start, at.begin, at.end)
         high = at.end if end is None else np.clip(at.place + end + 1, at.begin, at.end)
+        return Frames(low, np.maximum(low, high))
+
+    @staticmethod
+    def within(at: Standing, keys: Keys, present: Present, start: float | None, end: float | None) -> Frames:
+        """The rows whose keys are from `start` to `end` behind that of each row; None as for `of`.
+
+        Keys that are present rise in each part and stand together. A row without one (NULL, NaN) has its peers.
+
+        >>> at, keys = Standing(np.array([0, 4]), np.array([0, 1, 2, 4])), np.array([1, 2, 5, 5])
+        >>> frames = Frames.within(at, keys, np.ones(4, bool), -3, 0)
+        >>> frames.low.tolist(), frames.high.tolist()
+        ([0, 0, 1, 1], [1, 2, 4, 4])
+        """
+        lowest, highest = _moved(keys, start or 0), _moved(keys, end or 0)
+        low, high = _within(*map(frozen, (at.begin, at.end, present, keys, lowest, highest)))
+        low = at.begin if start is None else np.where(present, low, at.first_peer)
+        high = at.end if end is None else np.where(present, high, at.behind_peers)
         return Frames(low, np.maximum(low, high))
 
     def counts(self, present: Present) -> Numbers:
@@ -110,6 +129,17 @@ class Frames:
         return before[self.high] - before[self.low]
 
 
+def _moved(keys: Keys, by: float) -> Keys:
+    """Keys so much larger; whole ones stay at the last there is."""
+    if keys.dtype.kind == "f":
+        moved: Keys = keys + keys.dtype.type(by)
+        return moved
+    with np.errstate(over="ignore"):
+        moved = keys + np.int64(by)
+    beyond = moved < keys if by > 0 else moved > keys
+    return np.where(beyond, np.iinfo(np.int64).max if by > 0 else np.iinfo(np.int64).min, moved)
+
+
 def shifted(at: Standing, present: Present, by: int) -> Numbers:
     """The place of the row that is so many behind each, or before it where `by` is negative, among those that count."""
     if by == 0:
@@ -123,6 +153,25 @@ def _at(places: Numbers, wanted: Numbers, inside: Present) -> Numbers:
     found = np.full(len(wanted), -1, np.int64)
     found[inside] = places[wanted[inside]]
     return found
+
+
+@compiled
+def _within(begin, end, present, keys, lowest, highest):  # type: ignore[no-untyped-def]
+    """Where keys are no more below, and where they are above: from row to row of a part neither goes back."""
+    low, high = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
+    first, behind, stretch = 0, 0, 0
+    for i in range(len(keys)):
+        if not present[i]:
+            stretch = i + 1
+            continue
+        stretch = max(stretch, begin[i])
+        first, behind = max(first, stretch), max(behind, stretch)
+        while first < end[i] and present[first] and keys[first] < lowest[i]:
+            first += 1
+        while behind < end[i] and present[behind] and keys[behind] <= highest[i]:
+            behind += 1
+        low[i], high[i] = first, behind
+    return low, high
 
 
 @compiled

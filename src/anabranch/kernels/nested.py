@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from anabranch.column_types import is_nested
@@ -60,8 +61,7 @@ def one_zero(column: Column) -> Column:
     [[0.0], None]
     """
     if pa.types.is_floating(column.type):
-        array = one_array(column)
-        return pa.array(frozen(_without_negative_zero(array)), array.type, mask=~valid(array)) if len(array) else array
+        return pc.add(column, pa.scalar(0.0, column.type))
     if not is_nested(column.type) or not _has_floats(column.type):
         return column
     array = one_array(column)
@@ -73,12 +73,6 @@ def one_zero(column: Column) -> Column:
     return pa.ListArray.from_arrays(
         pa.array(offsets, pa.int32()), one_array(one_zero(values)), array.type, mask=missing
     )
-
-
-def _without_negative_zero(array: pa.Array) -> NDArray[np.floating]:
-    values = array.fill_null(0.0).to_numpy(zero_copy_only=False)
-    zero: NDArray[np.floating] = values + values.dtype.type(0.0)
-    return zero
 
 
 def _has_floats(type_: pa.DataType) -> bool:

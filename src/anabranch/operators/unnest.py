@@ -59,7 +59,8 @@ class UnnestRows(SelectRows):
 
     def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
         arrays = {element: sql for sql, element, _, _ in self.arrays}
-        return {**super().explain(inputs), "arrays": arrays}
+        reads = [{"stream": self.stream, "filter": None}]
+        return {**super().explain(inputs), "arrays": arrays, "reads": reads}
 
 
 @dataclass(frozen=True)

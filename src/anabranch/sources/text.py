@@ -44,7 +44,7 @@ def convert(column: Column, wanted: pa.DataType) -> Column:
 def _convert_parts(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     missing = pc.is_null(array) if array.null_count else None
     if pa.types.is_struct(wanted):
-        parts = [convert(array.field(field.name), field.type) for field in wanted]
+        parts = [convert(pc.struct_field(array, field.name), field.type) for field in wanted]
         return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=missing)
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))

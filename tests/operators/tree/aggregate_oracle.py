@@ -35,6 +35,8 @@ def _call(call: Call, schema: pa.Schema, rows: list[Row]) -> Any:
     arguments = [[row[at(argument)] for row in rows] for argument in call.arguments]
     if name in ("min_by", "max_by"):
         return _by(name, *arguments)
+    if name in ("collect_list", "string_agg", "first", "last"):
+        return _in_order(name, dict(call.options), list(zip(*arguments, strict=True)), once=call.distinct)
     tuples = [each for each in zip(*arguments, strict=True) if None not in each] if arguments else [()] * len(rows)
     if call.distinct or "distinct" in name:
         tuples = list(dict.fromkeys(tuples))
@@ -53,6 +55,27 @@ def order(value: Any) -> Any:
     if value == NAN:
         return (1, 0.0)
     return (0, value - EPOCH if hasattr(value, "tzinfo") else value)
+
+
+def _in_order(name: str, options: dict[str, Any], rows: list[Row], *, once: bool) -> Any:
+    """What is made of the values in the order that is said, and then in their own."""
+    if name in ("collect_list", "string_agg") or options.get("ignore_nulls"):
+        rows = [row for row in rows if row[0] is not None]
+    if once:
+        rows = list(dict.fromkeys(rows))
+    rows = sorted(rows, key=lambda row: _null_or(row[0], True))
+    for at, (descending, nulls_first) in reversed(list(enumerate(options.get("order", ()), 1))):
+        rows = sorted(rows, key=lambda row: _null_or(row[at], nulls_first != descending), reverse=descending)
+    values = [row[0] for row in rows]
+    if name == "collect_list":
+        return tuple(values)
+    if not values:
+        return None
+    return options.get("separator", "").join(values) if name == "string_agg" else values[0 if name == "first" else -1]
+
+
+def _null_or(value: Any, null_is_least: bool) -> Any:
+    return (not null_is_least, 0) if value is None else (null_is_least, order(value))
 
 
 def _by(name: str, values: Values, by: Values) -> Any:

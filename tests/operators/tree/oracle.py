@@ -32,7 +32,7 @@ def answer(node: Node, schemas: Sequence[pa.Schema], inputs: Sequence[Bag], reac
 def _unnested(node: Unnest, schema: pa.Schema, rows: Bag) -> Bag:
     at, found = schema.get_field_index(node.array), Bag()
     for row, count in rows.items():
-        elements = list(enumerate(row[at] or ())) or ([(None, None)] if node.outer else [])
+        elements: list[tuple[object, object]] = list(enumerate(row[at] or ())) or ([(None, None)] if node.outer else [])
         for place, element in elements:
             found[row + ((place, element) if node.place else (element,))] += count
     return found

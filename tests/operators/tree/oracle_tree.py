@@ -246,6 +246,10 @@ def _window_call(call: n.Call, node: n.Ranked, read: pa.Schema) -> str:
     unit, start, end = options.get("frame", ("range", None, 0))
     if unit == "rows":
         order, frame = full, f" ROWS BETWEEN {_edge(start, 'PRECEDING')} AND {_edge(end, 'FOLLOWING')}"
+    elif "by" in options:
+        is_time = pa.types.is_timestamp(read.field(options["by"][0]).type)
+        frame = f" RANGE BETWEEN {_away(start, 'PRECEDING', is_time)} AND {_away(end, 'FOLLOWING', is_time)}"
+        order = _order(node.order)
     else:
         order, frame = _order(node.order), f" RANGE BETWEEN {_edge(start, 'PRECEDING')} AND {_edge(end, 'FOLLOWING')}"
         if not order:
@@ -279,6 +283,13 @@ def _edge(rows: int | None, unbounded: str) -> str:
     if rows == 0:
         return "CURRENT ROW"
     return f"{abs(rows)} {'PRECEDING' if rows < 0 else 'FOLLOWING'}"
+
+
+def _away(distance: float | None, unbounded: str, is_time: bool) -> str:
+    if not distance:
+        return _edge(None if distance is None else 0, unbounded)
+    amount = f"INTERVAL '{abs(distance)} microseconds'" if is_time else abs(distance)
+    return f"{amount} {'PRECEDING' if distance < 0 else 'FOLLOWING'}"
 
 
 def literal(value: Any) -> str:

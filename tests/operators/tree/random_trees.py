@@ -342,10 +342,11 @@ class RandomTree:
 
     def _ranked(self, node: int) -> None:
         partition = self._pick(self._columns(node), 2)
-        calls = tuple(self._window_call(node) for _ in range(self.chance.randint(1, 3)))
-        self._add(n.Ranked(node, partition, self._order(node), calls))
+        order = self._order(node)
+        calls = tuple(self._window_call(node, order) for _ in range(self.chance.randint(1, 3)))
+        self._add(n.Ranked(node, partition, order, calls))
 
-    def _window_call(self, node: int) -> n.Call:
+    def _window_call(self, node: int, order: n.Order) -> n.Call:
         chance = self.chance
         function = chance.choice(FUNCTIONS)
         options: list[tuple[str, Any]] = []
@@ -360,9 +361,8 @@ class RandomTree:
             arguments: tuple[str, ...] = (name,)
             if chance.random() < 0.4:
                 arguments = (name, chance.choice(self._columns(node, type_)))
-            elif chance.random() < 0.5:
-                if not is_nested(type_):
-                    options.append(("default", chance.choice([v for v in _VALUES[type_][:5] if v is not None])))
+            elif chance.random() < 0.5 and not is_nested(type_):
+                options.append(("default", chance.choice([v for v in _VALUES[type_][:5] if v is not None])))
         elif function in ("sum", "avg"):
             numbers = self._quarters(node)
             if not numbers:
@@ -379,8 +379,18 @@ class RandomTree:
         aggregate = function in ("count", "sum", "avg", "min", "max")
         chosen = chance.choice(filters) if aggregate and filters and chance.random() < 0.3 else None
         if function not in ("lag", "lead") and chance.random() < 0.7:
-            options.append(("frame", self._frame()))
+            by = next(((name, down) for name, down, _ in order), None) if len(order) == 1 else None
+            kind = None if by is None else self.schemas[node].field(by[0]).type
+            if by is not None and kind in (*_NUMBERS, TIME_TYPE) and chance.random() < 0.5:
+                options += [("frame", self._distances(kind)), ("by", by)]
+            else:
+                options.append(("frame", self._frame()))
         return n.Call(self._name(), function, arguments, filter=chosen, options=tuple(options))
+
+    def _distances(self, kind: pa.DataType) -> list[Any]:
+        unit: Any = SECOND if kind == TIME_TYPE else 0.25 if kind == pa.float64() else 1
+        start, end = sorted(self.chance.choices((-3, -2, -1, 0, 1, 2), k=2))
+        return ["range", *(None if self.chance.random() < 0.2 else edge * unit for edge in (start, end))]
 
     def _frame(self) -> list[Any]:
         if self.chance.random() < 0.4:

@@ -62,6 +62,13 @@ GROUPS_OF_CALLS = {
         ("mode", "d"),
     ],
     "distinct": [("count_distinct", "d"), ("approx_count_distinct", "s")],
+    "in order": [
+        ("collect_list", "d"),
+        ("collect_list", "m"),
+        ("string_agg", "s"),
+        ("first", "s"),
+        ("last", "i"),
+    ],
 }
 
 
@@ -90,6 +97,32 @@ def test_aggregates_of_some_values(distinct: bool, filter_: str | None, tmp_path
     said += [("count", "i s")] if distinct else [("count", ""), ("max_by", "s t")]
     node = Aggregate(0, ("k",), calls(*said, distinct=distinct, filter=filter_))
     play(node, [SCHEMA], wanted(node, SCHEMA), SEED, tmp_path)
+
+
+@pytest.mark.parametrize("keys", [(), ("k",)], ids=str)
+def test_aggregates_of_values_in_an_order(keys: tuple[str, ...], tmp_path: Path, hashing: str) -> None:
+    up, down, nulls_last = (False, True), (True, False), (False, False)
+    said: list[tuple[str, str, dict[str, object]]] = [
+        ("collect_list", "s d", {"order": (down,)}),
+        ("collect_list", "d i s", {"order": (up, down)}),
+        ("string_agg", "s d t", {"order": (nulls_last, up), "separator": ", "}),
+        ("first", "d t", {"order": (up,)}),
+        ("last", "d t", {"order": (up,)}),
+        ("first", "i d", {"order": (down,), "ignore_nulls": True}),
+        ("last", "s b", {"order": (nulls_last,), "ignore_nulls": True}),
+    ]
+    plain = [
+        Call(f"c{n}", function, tuple(columns.split()), filter="b" if n % 3 == 0 else None, options=tuple(more.items()))
+        for n, (function, columns, more) in enumerate(said)
+    ]
+    sets = [
+        Call("set", "collect_list", ("d",), distinct=True),
+        Call("set_down", "collect_list", ("s", "s"), distinct=True, options=(("order", (down,)),)),
+        Call("texts", "string_agg", ("s",), distinct=True, options=(("separator", "/"),)),
+    ]
+    node = Aggregate(0, keys, (*plain, *sets))
+    for seed in range(2):
+        play(node, [SCHEMA], wanted(node, SCHEMA), f"{SEED} {seed}", tmp_path)
 
 
 @pytest.mark.parametrize("only_come", [False, True])
@@ -139,7 +172,8 @@ def test_a_sum_that_does_not_fit_says_what_to_write() -> None:
         ("sum", pa.string(), "AGGREGATE_TYPE_MISMATCH"),
         ("bool_and", pa.int64(), "AGGREGATE_TYPE_MISMATCH"),
         ("percentile(2)", pa.int64(), "AGGREGATE_PARAMETER"),
-        ("first", pa.int64(), "AGGREGATE_NOT_AVAILABLE"),
+        ("string_agg", pa.int64(), "AGGREGATE_TYPE_MISMATCH"),
+        ("kurtosis", pa.int64(), "AGGREGATE_NOT_AVAILABLE"),
         ("summ", pa.int64(), "AGGREGATE_NOT_FOUND"),
     ],
 )

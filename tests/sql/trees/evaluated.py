@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import random
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -106,6 +107,8 @@ def _plain(value: Any) -> Any:
         return round(float(value), 9) + 0.0
     if isinstance(value, float):
         return "NaN"
+    if isinstance(value, list):
+        return tuple(map(_plain, value))
     return value.replace(tzinfo=None) if isinstance(value, dt.datetime) else value
 
 
@@ -172,8 +175,30 @@ def _call(call: n.Call) -> str:
     if call.function.startswith("percentile"):
         kind = "disc" if "disc" in call.function else "cont"
         return f"quantile_{kind}({arguments}, {call.function.partition('(')[2].rstrip(')')}){only}"
+    if call.function in _IN_ORDER:
+        return _collected(call)
     value = f"{call.function}({'DISTINCT ' if call.distinct else ''}{arguments}){only}"
     return f"CAST({value} AS DOUBLE)" if call.function in ("median", "avg") else value
+
+
+_IN_ORDER = ("collect_list", "string_agg", "first", "last")
+
+
+def _collected(call: n.Call) -> str:
+    """What is made of values in an order; ties are in the order of the values."""
+    options, own = dict(call.options), (call.arguments[0], False, True)
+    said = [(name, *how) for name, how in zip(call.arguments[1:], options.get("order", ()), strict=True)]
+    order = _order(tuple((said or [own])[:1] if call.distinct else [*said, own]))
+    value = ("DISTINCT " if call.distinct else "") + _q(call.arguments[0])
+    conditions = [_q(call.filter)] if call.filter else []
+    if call.function in ("collect_list", "string_agg") or options.get("ignore_nulls"):
+        conditions.append(f"{_q(call.arguments[0])} IS NOT NULL")
+    only = f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
+    if call.function == "string_agg":
+        return f"string_agg({value}, '{options.get('separator', '')}' ORDER BY {order}){only}"
+    function = "array_agg" if call.function == "collect_list" else call.function
+    made = f"{function}({value} ORDER BY {order}){only}"
+    return f"coalesce({made}, [])" if call.function == "collect_list" else made
 
 
 def _window(call: n.Call, node: n.Ranked, read: pa.Schema) -> str:
@@ -184,6 +209,9 @@ def _window(call: n.Call, node: n.Ranked, read: pa.Schema) -> str:
     unit, start, end = options.get("frame", ("range", None, 0))
     order = _full(node.order, read) if unit == "rows" else _order(node.order)
     frame = f" {unit} BETWEEN {_edge(start, 'PRECEDING')} AND {_edge(end, 'FOLLOWING')}" if order else ""
+    if "by" in options and pa.types.is_temporal(read.field(options["by"][0]).type):
+        days = pa.types.is_date(read.field(options["by"][0]).type)
+        frame = re.sub(r"(\d+) ", rf"INTERVAL '\1 {'days' if days else 'microseconds'}' ", frame)
     if call.function in ("row_number", "ntile", "lag", "lead"):
         order, frame = _full(node.order, read), ""
     elif call.function in ("rank", "dense_rank", "percent_rank", "cume_dist"):

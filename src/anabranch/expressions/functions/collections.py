@@ -8,6 +8,8 @@ from anabranch.expressions import nested
 from anabranch.expressions.functions.declaring import Example, Rule, ScalarFunction, left_to_spark
 
 GROUP = "collections"
+_ELEMENT = Rule(nested.element, "array, whole: an element", ("this", "expressions", "offset", "safe"))
+_STRUCT = Rule(nested.struct, "values with names: STRUCT", ("expressions",))
 
 COLLECTIONS = (
     ScalarFunction(
@@ -49,15 +51,30 @@ COLLECTIONS = (
         "element_at",
         "The element at a place counted from 1, or from the end where it is below 0; or of a key.",
         group=GROUP,
+        rules={exp.Bracket: _ELEMENT},
         example=Example("element_at(array(1, 2), -1)", 2),
     ),
     ScalarFunction(
         "struct",
         "A struct of its arguments.",
         group=GROUP,
-        rules={exp.Struct: Rule(nested.struct, "values with names: STRUCT", ("expressions",))},
+        rules={exp.Struct: _STRUCT},
+        example=Example("struct(1 AS a)", {"a": 1}),
     ),
-    ScalarFunction("named_struct", "A struct of names and values in turn.", group=GROUP),
+    ScalarFunction(
+        "named_struct",
+        "A struct of names and values in turn.",
+        group=GROUP,
+        rules={exp.Struct: _STRUCT},
+        example=Example("named_struct('a', 1)", {"a": 1}),
+    ),
+    ScalarFunction(
+        "try_element_at",
+        "As `element_at`, or NULL where there is none.",
+        group=GROUP,
+        rules={exp.Bracket: _ELEMENT},
+        example=Example("try_element_at(array(1, 2), 3)", None),
+    ),
     *left_to_spark(
         GROUP,
         """
@@ -102,7 +119,6 @@ str_to_map: A text as a map, by what separates entries and keys.
 transform: The elements, each changed by a function.
 transform_keys: The map with its keys changed by a function.
 transform_values: The map with its values changed by a function.
-try_element_at: As `element_at`, or NULL where there is none.
 zip_with: Two arrays put together by a function of both elements.
 """,
     ),

@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from anabranch.column_types import is_nested
+from anabranch.kernels.nested import comparable
 from anabranch.kernels.spans import pane_runs
 from anabranch.kernels.values import Column, frozen, one_array, valid
 from anabranch.operators.base import MIN_TIME
@@ -53,7 +55,7 @@ class WindowRing:
     def __init__(self, panes: Panes, type_: pa.DataType, descending: bool, nulls_first: bool, index: str, ring: str):
         self._panes = panes
         self._descending, self._nulls_first = descending, nulls_first
-        self._domain = Domain(type_)
+        self._domain = Domain(pa.binary() if is_nested(type_) else type_)
         self._index = make_index(index)
         self._ring = make_ring(ring, self._index)
         self._pending: deque[_Piece] = deque()
@@ -76,7 +78,7 @@ class WindowRing:
         """Rows that follow those taken before, up to `next_row`; they are in no answer until `reach`."""
         self.next_row = next_row
         panes, bounds = pane_runs(frozen(axis), self._panes.length)
-        kept = valid(key)
+        key, kept = comparable(key), valid(key)
         codes = self._encode(one_array(pc.drop_null(key) if key.null_count else key))
         where = np.append(0, np.cumsum(kept))[bounds]
         for i, pane in enumerate(panes.tolist()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
@@ -21,7 +22,14 @@ _TRUTHS = {"bool_and": "bool_and", "every": "bool_and", "bool_or": "bool_or", "a
 _BY = ("max_by", "min_by")
 _SHARES = ("percentile", "percentile_disc")
 _PLAIN = ("count", "sum", "avg", "min", "max", "median", "mode", "stddev", "stddev_pop", "variance", "var_pop")
-KNOWN = (*_PLAIN, *_SHARES, "percentile_cont", "count_if", *_TRUTHS, *_BY)
+_LISTS = {"collect_list": "collect_list", "array_agg": "collect_list", "collect_set": "collect_list"}
+_TEXTS = ("string_agg", "listagg")
+_EDGES = {"first": "first", "first_value": "first", "last": "last", "last_value": "last"}
+_APPROXIMATE = ("approx_count_distinct", "approx_percentile")
+KNOWN = (
+    *_PLAIN, *_SHARES, "percentile_cont", "count_if", *_TRUTHS, *_BY, *_LISTS, *_TEXTS, *_EDGES, *_APPROXIMATE,
+    "any_value",
+)  # fmt: skip
 """What can be called; aliases such as `mean` and `std` can, too."""
 
 
@@ -33,13 +41,17 @@ class AggregateCall:
     arguments: tuple[exp.Expr, ...]
     distinct: bool = False
     filter: exp.Expr | None = None
+    options: tuple[tuple[str, Any], ...] = ()
+    """What else is said, see `operators.tree.steps.functions`."""
 
 
 def read_aggregate(select: Select, node: exp.Expr, read: Callable[[exp.Expr], exp.Expr]) -> AggregateCall:
     """What a node asks for; `read` resolves its arguments."""
-    condition = None
+    condition, ignores = None, False
     if isinstance(node, exp.Filter):
         condition, node = read(node.expression.this), node.this
+    if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
+        ignores, node = isinstance(node, exp.IgnoreNulls), node.this
     row = aggregate_row(node)
     assert row is not None
     call = node.this if isinstance(node, exp.WithinGroup) else node
@@ -52,7 +64,15 @@ def read_aggregate(select: Select, node: exp.Expr, read: Callable[[exp.Expr], ex
             node,
             hint=f"there are: {', '.join(sorted({*KNOWN} - {'every', 'any', 'some'}))}",
         )
+    if name in (*_LISTS, *_TEXTS, *_EDGES):
+        return _in_order(select, node, name, condition, read, ignores=ignores)
+    if ignores:
+        raise select.error("FUNCTION_ARGUMENTS", f"{name}() cannot IGNORE NULLS", node, hint="leave it out")
     arguments, distinct = _arguments(call)
+    if name == "approx_count_distinct":  # the different values are counted, which is as near as can be
+        name, arguments, distinct = "count", arguments[:1], True
+    if name == "approx_percentile":
+        name, arguments = "percentile_disc", arguments[:2]
     share = 0.0
     if isinstance(node, exp.WithinGroup):
         arguments, distinct = [*_within(select, node), *arguments], False
@@ -75,6 +95,73 @@ def read_aggregate(select: Select, node: exp.Expr, read: Callable[[exp.Expr], ex
     function = f"{name}({share!r})" if name in _SHARES else _TRUTHS.get(name, name)
     idle = function in ("min", "max", *_TRUTHS.values())
     return AggregateCall(function, tuple(map(read, values)), distinct and not idle, condition)
+
+
+def _in_order(
+    select: Select,
+    node: exp.Expr,
+    name: str,
+    condition: exp.Expr | None,
+    read: Callable[[exp.Expr], exp.Expr],
+    *,
+    ignores: bool,
+) -> AggregateCall:
+    """A call whose answer depends on the order of its values."""
+    keys: list[exp.Expr] = []
+    call = node
+    if isinstance(node, exp.WithinGroup):
+        call, keys = node.this, list(node.expression.expressions) if isinstance(node.expression, exp.Order) else []
+    arguments = list(call.expressions)
+    if arguments and isinstance(arguments[-1], exp.Order):  # f(x ORDER BY y): the parser puts it around the last
+        keys += arguments[-1].expressions
+        arguments[-1] = arguments[-1].this
+    distinct = bool(arguments) and isinstance(arguments[0], exp.Distinct)
+    if distinct:
+        arguments = [*arguments[0].expressions, *arguments[1:]]
+    if arguments and isinstance(arguments[0], exp.IgnoreNulls | exp.RespectNulls):
+        ignores, arguments[0] = isinstance(arguments[0], exp.IgnoreNulls), arguments[0].this
+    most = 1 if name in _LISTS else 2
+    if not 1 <= len(arguments) <= most or isinstance(arguments[0], exp.Star):
+        raise select.error("FUNCTION_ARGUMENTS", f"{name}() takes {'one argument' if most == 1 else 'a value'}", node)
+    value, distinct = read(arguments[0]), distinct or name == "collect_set"
+    options: list[tuple[str, Any]] = []
+    if name in _TEXTS and len(arguments) > 1:
+        options.append(("separator", _separator(select, name, arguments[1])))
+    if name in _EDGES:
+        if not keys:
+            raise select.error(
+                "ORDER_WANTED",
+                f"{name}() without an order has no answer that rows coming and going leave as it is",
+                node,
+                hint=f"write {name}(x ORDER BY ts), or min_by(x, ts) and max_by(x, ts)",
+            )
+        if ignores or (len(arguments) > 1 and _is_true(arguments[1])):
+            options.append(("ignore_nulls", True))
+    order = [(read(key.this), bool(key.args.get("desc")), bool(key.args.get("nulls_first"))) for key in keys]
+    if distinct and any(key.unnest() != value.unnest() for key, _, _ in order):
+        raise select.error(
+            "FUNCTION_ARGUMENTS", f"{name}(DISTINCT …) is in the order of its values alone", node,
+            hint="order by the value, or leave DISTINCT out",
+        )  # fmt: skip
+    if order:
+        options.append(("order", tuple((descending, first) for _, descending, first in order)))
+    function = _LISTS.get(name) or _EDGES.get(name, "string_agg")
+    only_once = distinct and name not in _EDGES
+    return AggregateCall(function, (value, *(key for key, _, _ in order)), only_once, condition, tuple(options))
+
+
+def _separator(select: Select, name: str, written: exp.Expr) -> str:
+    try:
+        found = constant_of(written)
+    except (AnabranchError, NotEvaluable):
+        found = 0
+    if found is not None and not isinstance(found, str):
+        raise select.error("FUNCTION_ARGUMENTS", f"what {name}() puts between is a text, got {shown(written)}", written)
+    return found or ""
+
+
+def _is_true(written: exp.Expr) -> bool:
+    return isinstance(written, exp.Boolean) and bool(written.this)
 
 
 def _arguments(call: exp.Expr) -> tuple[list[exp.Expr], bool]:
@@ -170,4 +257,18 @@ def type_of_call(function: str, types: Sequence[pa.DataType]) -> pa.DataType:
         return types[0]
     if function == "count":
         return pa.int64()
+    if function == "collect_list":
+        if pa.types.is_null(types[0]):
+            raise QueryError("AGGREGATE_TYPE_MISMATCH", "an array of NULLs alone has no type")
+        return pa.list_(types[0])
+    if function == "string_agg":
+        if not pa.types.is_string(types[0]):
+            raise QueryError(
+                "AGGREGATE_TYPE_MISMATCH", "string_agg() needs a STRING", hint="write string_agg(CAST(x AS STRING), …)"
+            )
+        return pa.string()
+    if function in _EDGES.values():
+        return types[0]
+    if function == "any_value":
+        return aggregate("max", types[0]).type
     return aggregate(function, types[0] if types else None).type

@@ -147,7 +147,7 @@ class Groups:
 
         arguments = tuple(column_of(value, "value") for value in call.arguments)
         counted = None if call.filter is None else column_of(call.filter, "counted")
-        return Call(name, call.function, arguments, call.distinct, counted)
+        return Call(name, call.function, arguments, call.distinct, counted, call.options)
 
     def _type(self, call: Call, schema: pa.Schema, written: exp.Expr) -> pa.DataType:
         types = [schema.field(name).type for name in call.arguments]
@@ -200,6 +200,8 @@ class GroupedResolver(Resolver):
     def _visit(self, node: exp.Expr, positive: bool) -> exp.Expr:
         if called(node) in _GROUPING:
             return column(self.groups.mark(node))
+        if isinstance(node, exp.IgnoreNulls | exp.RespectNulls) and aggregate_row(node.this) is not None:
+            return self.aggregate(node)
         key = None if isinstance(node, exp.Literal | exp.Boolean | exp.Null) else self._key(node)
         return super()._visit(node, positive) if key is None else column(key)
 

@@ -15,7 +15,9 @@ from anabranch.functions.aggregates import aggregate
 from anabranch.operators.tree.nodes import Call, Order, Ranked
 from anabranch.schema import sql_type
 from anabranch.sql.checking.safety import called
+from anabranch.sql.reading.intervals import interval_us
 from anabranch.sql.standing.columns import column
+from anabranch.sql.standing.rows import type_name
 from anabranch.sql.trees.context import Context
 from anabranch.sql.trees.draft import Place, names_of
 from anabranch.sql.trees.typing import constant_of, shown, type_of
@@ -30,9 +32,27 @@ _PICKED = {"first": "first_value", "first_value": "first_value", "last": "last_v
 _SUMMED = ("count", "sum", "avg", "mean", "min", "max")
 KNOWN = (*_NUMBERS, *_MOVED, "first_value", "last_value", "nth_value", *_SUMMED)
 
+_DAY = 86_400_000_000
+_DISTANCES: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+    (pa.types.is_timestamp, "write INTERVAL …"),
+    (pa.types.is_date, "write a number of days"),
+    (pa.types.is_floating, "write a number"),
+    (pa.types.is_signed_integer, "write a whole number"),
+)
+
 Keys = tuple[tuple[exp.Expr, bool, bool], ...]
 """What an order is by: value, descending, NULLs first."""
 Read = Callable[[exp.Expr], exp.Expr]
+
+
+@dataclass(frozen=True)
+class Length:
+    """A length of time as an end of a frame."""
+
+    us: int
+
+    def __neg__(self) -> Length:
+        return Length(-self.us)
 
 
 @dataclass(frozen=True)
@@ -110,10 +130,46 @@ class Windows:
         made: list[Call] = []
         fields: list[pa.Field] = []
         for call, columns, counted in zip(calls, arguments, filters, strict=True):
-            made.append(Call(call.name, call.function, columns, filter=counted, options=call.options))
+            options = self._by_distance(call, places, schema)
+            made.append(Call(call.name, call.function, columns, filter=counted, options=options))
             types = [schema.field(name).type for name in columns]
             fields.append(pa.field(call.name, self._type(call, types)))
         return context.drafts.add(Ranked(node, parts, places, tuple(made)), pa.schema([*schema, *fields]), place)
+
+    def _by_distance(self, call: WindowCall, order: Order, schema: pa.Schema) -> tuple[tuple[str, Any], ...]:
+        """The options of a call; distances of its frame become numbers of the one column of the order."""
+        options = dict(call.options)
+        unit, *ends = options.get("frame", (None,))
+        if unit != "range" or all(edge in (None, 0) for edge in ends):
+            return call.options
+        if len(order) != 1:
+            raise self.context.refuse(
+                "a frame of a distance is for an order by one value", call.written,
+                "order by one number or time, or write ROWS BETWEEN … AND …",
+            )  # fmt: skip
+        ((name, descending, _),) = order
+        kind = schema.field(name).type
+        start, end = (edge if edge in (None, 0) else self._distance(call, edge, kind) for edge in ends)
+        if start is not None and end is not None and start > end:
+            raise self.context.refuse("a frame goes from an earlier to a later row", call.written, "swap its ends")
+        options["frame"] = ["range", start, end]
+        return (*options.items(), ("by", (name, descending)))
+
+    def _distance(self, call: WindowCall, edge: Any, kind: pa.DataType) -> float:
+        """An end of a frame as a number that can be added to keys of a type."""
+        if isinstance(edge, Length):
+            if pa.types.is_timestamp(kind):
+                return edge.us
+            if pa.types.is_date(kind) and edge.us % _DAY == 0:
+                return edge.us // _DAY
+        elif pa.types.is_floating(kind):
+            return float(edge)
+        elif isinstance(edge, int) and (pa.types.is_signed_integer(kind) or pa.types.is_date(kind)):
+            return edge
+        hint = next((hint for test, hint in _DISTANCES if test(kind)), "order by a number or a time")
+        raise self.context.refuse(
+            f"a frame of this distance is not available for {type_name(kind)}", call.written, hint
+        )
 
     def _with_default(self, call: WindowCall, schema: pa.Schema) -> WindowCall:
         """What lag() and lead() say where there is no such row is of the type of their value."""
@@ -245,10 +301,8 @@ class _Reader:
         end = self._end(spec, "end") if spec.args.get("end") is not None else 0
         if (kind, start, end) == ("range", None, 0) or (not ordered and (start, end) == (None, None)):
             return None
-        if kind == "range" and any(edge not in (None, 0) for edge in (start, end)):
-            raise self._refuse(
-                "frames of a range are by peers alone", "write ROWS BETWEEN … AND …, or RANGE UNBOUNDED PRECEDING"
-            )
+        if kind == "rows" and any(isinstance(edge, Length) for edge in (start, end)):
+            raise self._refuse("a frame of ROWS counts rows", "write RANGE BETWEEN INTERVAL … PRECEDING AND …")
         return [kind, start, end]
 
     def _end(self, spec: exp.Expr, which: str) -> Any:
@@ -265,7 +319,10 @@ class _Reader:
         return -amount if side == "PRECEDING" else amount
 
     def _amount(self, value: exp.Expr) -> Any:
-        return 1 if isinstance(value, exp.Interval) else self._constant(value)
+        if isinstance(value, exp.Interval):
+            return Length(interval_us(value.sql(dialect="spark").removeprefix("INTERVAL ").replace("'", "")))
+        amount = self._constant(value)
+        return None if isinstance(amount, str | bool) else amount
 
     def _refuse(self, message: str, hint: str | None) -> AnabranchError:
         return self.context.refuse(message, self.node, hint)

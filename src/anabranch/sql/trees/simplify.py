@@ -304,8 +304,8 @@ def _narrow(graph: Graph, made: Graph, number: int, node: Draft, wanted: set[str
         return made.add(new, pa.schema([*below, *(schema.field(call.name) for call in calls)]), place)
     if isinstance(new, Unnest):
         new = replace(new, place=new.place if new.place in wanted else None)
-        own = [name for name in (new.place, new.element) if name is not None]
-        return made.add(new, pa.schema([*below, *(schema.field(name) for name in own)]), place)
+        made_here = [name for name in (new.place, new.element) if name is not None]
+        return made.add(new, pa.schema([*below, *(schema.field(name) for name in made_here)]), place)
     return made.add(new, without(below, new.change) if isinstance(new, Latest) else below, place)
 
 

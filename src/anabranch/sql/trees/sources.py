@@ -207,7 +207,7 @@ class _Reader:
 
     def _join(self, left: From, join: exp.Expr) -> From:
         context = self.context
-        if isinstance(join.this, exp.Lateral):
+        if isinstance(join.this, exp.Lateral) and isinstance(join, exp.Join):
             return self._lateral(left, join)
         side, kind = (str(join.args.get(part) or "").upper() for part in ("side", "kind"))
         method = str(join.args.get("method") or "").upper()

@@ -1,7 +1,7 @@
 """Values as cells of text: one readable form for pushed rows and for expected ones.
 
 Cells are separated by ` | `. NULL is null; text that would be misread (empty, with a bar, with
-blanks at its ends, the word NULL, in quotes) is written as a JSON string; times are UTC.
+blanks at its ends, the word NULL, in quotes) is written as a JSON string; times are UTC, arrays and structs JSON.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from anabranch.schema import TIME_TYPE
+from anabranch.schema import TIME_TYPE, is_nested
 
 _CELL = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^|]*?)\s*(\||$)')
 
@@ -71,6 +71,8 @@ def value_of(cell: str, type_: pa.DataType) -> Any:
         return dt.date.fromisoformat(text)
     if pa.types.is_binary(type_):
         return bytes.fromhex(text)
+    if is_nested(type_):
+        return json.loads(text)
     raise ValueError(f"no cell has the type {type_}")
 
 
@@ -127,7 +129,20 @@ def cell_of(value: Any) -> str:
         return float_text(value)
     if isinstance(value, bytes):
         return _name(value.hex())
+    if isinstance(value, list | dict):
+        return _name(json.dumps(_parts(value), ensure_ascii=False))
     return _name(value) if isinstance(value, str) else str(value)
+
+
+def _parts(value: Any) -> Any:
+    """An array or struct as JSON has it; what that does not have is the text of its cell."""
+    if isinstance(value, dict):
+        return {name: _parts(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_parts(part) for part in value]
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return float(value) if isinstance(value, float) and math.isfinite(value) else cell_of(value)
 
 
 def _name(text: str) -> str:

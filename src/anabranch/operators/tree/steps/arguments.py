@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from anabranch.kernels.groups import encode
-from anabranch.kernels.values import Column, has_order_number, integers, one_array, valid
+from anabranch.kernels.nested import one_zero
+from anabranch.kernels.values import has_order_number, integers, one_array, valid
 from anabranch.operators.tree.arrangement import Arrangement, Found
 from anabranch.operators.tree.changes import Changes, Weights
 from anabranch.operators.tree.replaced import Replaced
@@ -115,7 +116,7 @@ class Argument:
         if not counts.all():
             of, weights = of[counts], weights[counts]
             columns = [column.filter(pa.array(counts)) for column in columns]
-        return Came(of, weights, [_one_zero(column) for column in columns])
+        return Came(of, weights, [one_array(one_zero(column)) for column in columns])
 
     def _first_and_last(self, came: Came, groups: Touched, often: Replaced) -> Came:
         different = encode([pa.array(came.of), *came.values], len(came.of))
@@ -132,9 +133,3 @@ class Argument:
         places = np.flatnonzero(turned)
         at = pa.array(places)
         return Came(numbers.to_numpy()[places], turned[places], [value.take(at) for value in values])
-
-
-def _one_zero(column: Column) -> pa.Array:
-    """Of 0.0 and -0.0, which are the same, the first."""
-    array = one_array(column)
-    return pc.add(array, pa.scalar(0.0, array.type)) if pa.types.is_floating(array.type) else array

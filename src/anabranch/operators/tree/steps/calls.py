@@ -14,8 +14,9 @@
 `lag` and `lead` may have a second argument, a column of the type of the first: the default as of each row. `count`
 without an argument counts rows. A `frame` is `[unit, start, end]`: the unit `"rows"` or `"range"`, then how many rows
 behind the row the frame begins and ends (-3: three rows before it), None for the first and the last row of the part.
-Of a range both are 0 or None, and 0 means the first and the last peer. Without a frame it is `["range", None, 0]`,
-which without an order is the part, as then all are peers.
+Of a range 0 means the first and the last peer. Other numbers are how far keys are away, of the one column of the order,
+which the option `by` names with whether it is descending: times in µs, dates in days. Without a frame it is
+`["range", None, 0]`, which without an order is the part, as then all are peers.
 
 Types are Spark's, but as in other aggregates avg is DOUBLE and a sum that does not fit is an error.
 """
@@ -54,8 +55,9 @@ def type_of(call: Call, schema: pa.Schema) -> pa.DataType:
     """The type of a call's column; a call that cannot be computed here is a mistake of who made it."""
     if call.function not in FUNCTIONS or call.distinct:
         raise ValueError(f"{call.function} is no window function that is computed here")
-    unit, *ends = dict(call.options).get("frame", ("range", None, 0))
-    if unit not in ("rows", "range") or (unit == "range" and not {*ends} <= {None, 0}):
+    options = dict(call.options)
+    unit, *ends = options.get("frame", ("range", None, 0))
+    if unit not in ("rows", "range") or (unit == "range" and not {*ends} <= {None, 0} and "by" not in options):
         raise ValueError(f"a frame of {unit} {ends} is not computed here")
     if call.function in _BY_PLACE:
         return _BY_PLACE[call.function][1]
@@ -87,7 +89,7 @@ def compute(call: Call, at: Standing, rows: pa.Table) -> pa.Array:
     if call.filter is not None:
         present &= integers(rows.column(call.filter)).astype(np.bool_)
     unit, start, end = options.get("frame", ("range", None, 0))
-    frames = Frames.of(at, unit, start, end)
+    frames = _within(options["by"], at, rows, start, end) if "by" in options else Frames.of(at, unit, start, end)
     if not call.arguments:
         return pa.array(frames.counts(present))
     values = one_array(rows.column(call.arguments[0]))
@@ -97,6 +99,21 @@ def compute(call: Call, at: Standing, rows: pa.Table) -> pa.Array:
         number = {"first_value": 1, "last_value": -1}.get(call.function) or options["n"]
         return _taken(values, frames.nth(present, number))
     return _AGGREGATES[call.function](frames, present, values)
+
+
+def _within(by: tuple[str, bool], at: Standing, rows: pa.Table, start: float | None, end: float | None) -> Frames:
+    """Frames by how far keys are away."""
+    name, descending = by
+    column = one_array(rows.column(name))
+    present = valid(column)
+    if pa.types.is_floating(column.type):
+        keys: NDArray[Any] = column.fill_null(0.0).to_numpy(zero_copy_only=False)
+        present = present & ~np.isnan(keys)
+    else:
+        keys = integers(column)
+    if descending:  # the same the other way round; the least whole number has no opposite
+        keys = -keys if keys.dtype.kind == "f" else ~keys
+    return Frames.within(at, keys, present, start, end)
 
 
 def _neighbour(call: Call, options: dict[str, Any], at: Standing, rows: pa.Table) -> pa.Array:

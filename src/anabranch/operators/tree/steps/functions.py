@@ -6,6 +6,7 @@ which rows came.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -22,6 +23,16 @@ from anabranch.kernels.fold import overflow
 from anabranch.kernels.values import integers
 from anabranch.operators.tree.nodes import Call
 from anabranch.operators.tree.steps.arguments import About, Argument
+from anabranch.operators.tree.steps.collected import (
+    Collected,
+    Made,
+    as_list,
+    as_text,
+    order_of,
+    the_first,
+    the_last,
+    without_nothing,
+)
 from anabranch.operators.tree.steps.states import Best, Counted, Placed, State, Summed
 
 Parts = Sequence[Sequence[pa.Array]]
@@ -248,6 +259,43 @@ def _placed(asked: Asked) -> Answer:
     return Answer(bound.type, [placed], lambda parts: parts[0][0])
 
 
+def _list(asked: Asked) -> Answer:
+    """Arrays are there without values, too."""
+    item = asked.type()
+    collected = _collected(asked, as_list, pa.list_(item), once=asked.call.distinct)
+    return Answer(pa.list_(item), [collected], lambda parts: without_nothing(parts[0][0]))
+
+
+def _text(asked: Asked) -> Answer:
+    if not pa.types.is_string(asked.type()):
+        raise Applied(asked.name, asked.type()).wrong_type("text")
+    made = _made_text(dict(asked.call.options).get("separator", ""))
+    collected = _collected(asked, made, pa.string(), once=asked.call.distinct)
+    return Answer(pa.string(), [collected], lambda parts: parts[0][0])
+
+
+_made_text = functools.cache(as_text)
+"""The same for the same separator, so that calls that say the same share what they keep."""
+
+
+def _edge(made: Made) -> Callable[[Asked], Answer]:
+    """The first or the last value in an order, NULL or not unless it is to be passed over."""
+
+    def build(asked: Asked) -> Answer:
+        ignores = bool(dict(asked.call.options).get("ignore_nulls"))
+        collected = _collected(asked, made, asked.type(), nulls=not ignores)
+        return Answer(asked.type(), [collected], lambda parts: parts[0][0])
+
+    return build
+
+
+def _collected(asked: Asked, made: Made, type_: pa.DataType, *, once: bool = False, nulls: bool = False) -> Collected:
+    names = asked.call.arguments
+    about = About(names, () if nulls else names[:1], asked.filters)
+    order = order_of(dict(asked.call.options).get("order", ()))
+    return asked.making.state(Collected, about, order, made, type_, once=once)
+
+
 def _count_distinct(asked: Asked) -> Answer:
     count = asked.making.state(Counted, asked.values(distinct=True))
     return Answer(pa.int64(), [count], lambda parts: parts[0][0])
@@ -282,6 +330,14 @@ FUNCTIONS: dict[str, Callable[[Asked], Answer]] = {
     "approx_percentile": _placed,
     "mode": _placed,
     "count_distinct": _count_distinct,
+    "collect_list": _list,
+    "string_agg": _text,
+    "first": _edge(the_first),
+    "last": _edge(the_last),
     "approx_count_distinct": _count_distinct,
 }
-"""By the name that `functions.aggregates` has for it. What is approximate elsewhere is exact here."""
+"""By the name that `functions.aggregates` has for it. What is approximate elsewhere is exact here.
+
+`Call.options`: of `collect_list`, `string_agg`, `first` and `last` the `order`, (descending, NULLs first) for each
+argument behind the first; `separator`; `ignore_nulls`.
+"""

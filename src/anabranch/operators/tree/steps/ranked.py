@@ -62,6 +62,7 @@ class RankedStep(Step):
         """The columns that functions are about."""
         calls = self._node.calls
         named = {name for call in calls for name in (*call.arguments, call.filter) if name is not None}
+        named |= {options["by"][0] for call in calls if "by" in (options := dict(call.options))}
         return [name for name in self._read.names if name in named]
 
     def kept(self) -> Mapping[str, Arrangement]:
