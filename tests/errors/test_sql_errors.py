@@ -309,8 +309,8 @@ REFUSED_AS_STANDING = [
     (
         "SELECT a.n FROM (SELECT count(*) AS n FROM packets WINDOW = INTERVAL 1 MINUTE) a JOIN "
         "(SELECT count(*) AS n FROM ptb WINDOW = INTERVAL 2 MINUTES) b ON a.n = b.n EMIT FINAL",
-        "NOT_IN_THE_LANGUAGE (line 1, column 162) no answer of this query is final: it is about windows that do not end "
-        "together. Hint: write EMIT CHANGES, or give each subquery that reads a stream the same WINDOW = …",
+        "NOT_IN_THE_LANGUAGE (line 1, column 162) no answer of this query is final: it is about windows that do not "
+        "end together. Hint: write EMIT CHANGES, or give each subquery that reads a stream the same WINDOW = …",
     ),
     (
         "SELECT n FROM (SELECT count(*) AS n FROM packets WINDOW = INTERVAL 1 MINUTE) EXPIRE AFTER INTERVAL 1 HOUR "

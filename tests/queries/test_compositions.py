@@ -87,7 +87,7 @@ def bag(table: pa.Table) -> Counter[tuple[Any, ...]]:
 
 
 def reached(rows: Rows) -> int:
-    return min(of_stream[-1][TIMES[name]] for name, of_stream in rows.items())
+    return min(int(of_stream[-1][TIMES[name]]) for name, of_stream in rows.items())
 
 
 def read_by(query: str, rows: Rows) -> Rows:

@@ -373,7 +373,7 @@ class Query:
 
     @goes_along
     def store(self) -> pa.Table:
-        """The current answer: the rows of the newest window; empty for a selection."""
+        """The current answer: the rows of the newest window, what changes come to; empty for rows that stay."""
         return self._member.store(self._done())
 
     @goes_along
