@@ -157,8 +157,8 @@ WRONG_TEXTS = [
 
 REFUSED_AS_STANDING = [
     (
-        "SELECT * FROM (SELECT count(*) FROM s WINDOW = 5 ROWS)",
-        "NOT_IN_THE_LANGUAGE (line 1, column 39) a subquery cannot have a WINDOW. Hint: make the inner "
+        "SELECT count(*) FROM packets WINDOW = 5 ROWS WHERE id IN (SELECT id FROM ptb WINDOW = 5 ROWS)",
+        "NOT_IN_THE_LANGUAGE (line 1, column 78) a subquery cannot have a WINDOW. Hint: make the inner "
         "query a stream with CREATE STREAM … AS SELECT …",
     ),
     (
@@ -198,7 +198,8 @@ REFUSED_AS_STANDING = [
             'AGGREGATE_UNBOUNDED (line 1, column 8) count() over "packets" would never be finished, and its '
             "groups would be kept forever. Hint: add WINDOW = INTERVAL 1 MINUTE after FROM, or GROUP BY "
             "date_trunc('minute', ts); for totals of all that came since a time write FROM … SINCE "
-            "TIMESTAMP '2026-01-01 00:00:00' … EMIT EVERY INTERVAL 1 MINUTE"
+            "TIMESTAMP '2026-01-01 00:00:00' … EMIT EVERY INTERVAL 1 MINUTE; for an answer that changes end the query "
+            "with EXPIRE AFTER INTERVAL 1 DAY, if rows count for so long, or ACCEPT UNBOUNDED"
         ),
     ),
     (
@@ -245,48 +246,83 @@ REFUSED_AS_STANDING = [
     (
         "SELECT saddr FROM packets LIMIT 3",
         "NOT_IN_THE_LANGUAGE (line 1, column 27) a standing query has no last row to stop at. Hint: "
-        "add WINDOW = INTERVAL … after FROM to limit each window, or ask once with SELECT",
+        "add ORDER BY before it, WINDOW = INTERVAL … after FROM to limit each window, or ask once with SELECT",
     ),
     (
         "SELECT DISTINCT saddr FROM packets",
-        "NOT_IN_THE_LANGUAGE (line 1, column 8) DISTINCT would keep every row ever seen. Hint: add "
-        "WINDOW = INTERVAL … after FROM",
+        'STATE_UNBOUNDED (line 1, column 8) DISTINCT keeps every row, and stream "packets" has no end. Hint: end the '
+        "query with EXPIRE AFTER INTERVAL 1 DAY, if rows count for so long, or ACCEPT UNBOUNDED, or write a subquery "
+        'that reads "packets" with WINDOW = INTERVAL … after FROM',
     ),
     (
-        "SELECT saddr FROM packets UNION ALL SELECT saddr FROM packets",
-        "NOT_IN_THE_LANGUAGE (line 1, column 27) a standing query cannot have UNION. Hint: make each "
-        "part a standing query of its own, or give each side a WINDOW = …",
+        "SELECT saddr FROM packets UNION ALL SELECT saddr FROM packets EMIT EVERY INTERVAL 1 MINUTE",
+        "NOT_IN_THE_LANGUAGE (line 1, column 63) EMIT EVERY is about answers that change, and all of this query stay. "
+        "Hint: leave it out",
     ),
     (
-        "WITH a AS (SELECT 1) SELECT saddr FROM packets",
+        "WITH a AS (SELECT id FROM ptb) SELECT count(*) FROM packets WINDOW = 5 ROWS",
         "NOT_IN_THE_LANGUAGE (line 1, column 1) WITH cannot be used in a standing query. Hint: make "
         "each step a stream with CREATE STREAM … AS SELECT …",
     ),
     (
         "SELECT a.id FROM packets a JOIN ptb b ON a.id = b.id",
         "JOIN_STATE_UNBOUNDED (line 1, column 33) joining a and b would keep every row forever. Hint: add "
-        "WINDOW = INTERVAL … after FROM",
+        "WINDOW = INTERVAL … after FROM, or end the query with EXPIRE AFTER INTERVAL 1 DAY, if rows count for so "
+        "long, or ACCEPT UNBOUNDED",
     ),
     (
         "SELECT row_number() OVER (ORDER BY ts) FROM packets",
         (
-            "NOT_IN_THE_LANGUAGE (line 1, column 8) window functions cannot be used in a standing query. "
-            "Hint: ORDER BY and LIMIT are those of each window; write SELECT k, v FROM s WINDOW = INTERVAL "
-            "1 MINUTE ORDER BY v DESC LIMIT 3"
+            'STATE_UNBOUNDED (line 1, column 8) row_number() OVER keeps every row, and stream "packets" has no end. '
+            "Hint: end the query with EXPIRE AFTER INTERVAL 1 DAY, if rows count for so long, or ACCEPT UNBOUNDED, or "
+            'write a subquery that reads "packets" with WINDOW = INTERVAL … after FROM'
         ),
     ),
     (
         "SELECT saddr FROM packets WHERE id IN (SELECT id FROM ptb)",
         (
-            "NOT_IN_THE_LANGUAGE (line 1, column 47) a standing query cannot hold a subquery. Hint: a "
-            "semi join says how far apart rows may lie; write SELECT s.k FROM s LEFT SEMI JOIN t ON s.k = t.k "
-            "WINDOW = INTERVAL 5 MINUTES"
+            'STATE_UNBOUNDED (line 1, column 33) IN keeps every row of both sides, and stream "packets" has no end. '
+            "Hint: end the query with EXPIRE AFTER INTERVAL 1 DAY, if rows count for so long, or ACCEPT UNBOUNDED, or "
+            'write a subquery that reads "packets" with WINDOW = INTERVAL … after FROM'
         ),
     ),
     (
-        "SELECT id FROM (SELECT id FROM packets)",
-        "NOT_IN_THE_LANGUAGE (line 1, column 24) a standing query cannot read a subquery. Hint: make "
+        "SELECT count(*) FROM (SELECT id FROM packets) WINDOW = 5 ROWS",
+        "NOT_IN_THE_LANGUAGE (line 1, column 30) a standing query cannot read a subquery. Hint: make "
         "the inner query a stream with CREATE STREAM … AS SELECT …",
+    ),
+    (
+        "SELECT id FROM (SELECT id FROM packets) ORDER BY id",
+        "NOT_IN_THE_LANGUAGE (line 1, column 41) a standing query answers in the order of time. Hint: add WINDOW = "
+        "INTERVAL … after FROM to order each window, or order when you ask once",
+    ),
+    (
+        "SELECT id AS _time FROM packets UNION ALL SELECT id FROM ptb",
+        'COLUMN_RESERVED (line 1, column 8) column "_time" is kept for the time. Hint: give it another name with AS',
+    ),
+    (
+        "SELECT n, count(*) AS c FROM (SELECT count(*) AS n FROM packets GROUP BY id) GROUP BY n "
+        "ACCEPT UNBOUNDED EMIT FINAL",
+        "NOT_IN_THE_LANGUAGE (line 1, column 106) no answer of this query is final: it is about rows of a stream that "
+        "no window holds. Hint: write EMIT CHANGES, or give each subquery that reads a stream the same WINDOW = …",
+    ),
+    (
+        "SELECT a.n FROM (SELECT count(*) AS n FROM packets WINDOW = INTERVAL 1 MINUTE) a JOIN "
+        "(SELECT count(*) AS n FROM ptb WINDOW = INTERVAL 2 MINUTES) b ON a.n = b.n EMIT FINAL",
+        "NOT_IN_THE_LANGUAGE (line 1, column 162) no answer of this query is final: it is about windows that do not "
+        "end together. Hint: write EMIT CHANGES, or give each subquery that reads a stream the same WINDOW = …",
+    ),
+    (
+        "SELECT n FROM (SELECT count(*) AS n FROM packets WINDOW = INTERVAL 1 MINUTE) EXPIRE AFTER INTERVAL 1 HOUR "
+        "EMIT FINAL",
+        "NOT_IN_THE_LANGUAGE (line 1, column 107) no answer of this query is final: it is about answers that have no "
+        "window of time, or count for longer than it. Hint: write EMIT CHANGES, or give each subquery that reads a "
+        "stream the same WINDOW = …",
+    ),
+    (
+        "SELECT id, count(*) AS n FROM (SELECT id FROM packets) GROUP BY id ACCEPT UNBOUNDED EMIT IN ORDER",
+        "NOT_IN_THE_LANGUAGE (line 1, column 85) EMIT IN ORDER is for joins with windows, and this query is none. "
+        "Hint: leave it out: what is final is in order of time",
     ),
     (
         "SELECT 1",

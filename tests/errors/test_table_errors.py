@@ -126,9 +126,23 @@ CASES = {
         'NAME_EXISTS "s" exists already. Hint: choose another name, write IF NOT EXISTS, or DROP it first'
     ),
     f"{JOIN} JOIN t ON s.k = t.k": (
+        'STATE_UNBOUNDED (line 1, column 53) JOIN keeps every row of both sides, and stream "s" has no end. Hint: end '
+        "the query with EXPIRE AFTER INTERVAL 1 DAY, if rows count for so long, or ACCEPT UNBOUNDED, or write a "
+        'subquery that reads "s" with WINDOW = INTERVAL … after FROM, or join it with a table as it was: '
+        "JOIN … FOR SYSTEM_TIME AS OF the time of its row"
+    ),
+    f"{JOIN} JOIN t ON s.k = t.k WINDOW = INTERVAL 1 MINUTE": (
         'TABLE_CHANGES (line 1, column 53) "t" is a table, whose rows change, and no stream. Hint: read its '
         "changes from t.changes, join a stream with it by JOIN … FOR SYSTEM_TIME AS OF, or ask once with "
         "SELECT"
+    ),
+    "CREATE CONTINUOUS QUERY q AS SELECT note, count(*) AS n FROM t GROUP BY note EMIT FINAL": (
+        "NOT_IN_THE_LANGUAGE (line 1, column 78) no answer of this query is final: it is about a table. Hint: write "
+        "EMIT CHANGES, or give each subquery that reads a stream the same WINDOW = …"
+    ),
+    "CREATE CONTINUOUS QUERY q AS SELECT note, count(*) AS n FROM t GROUP BY note EMIT EVERY INTERVAL 1 MINUTE": (
+        'NOT_IN_THE_LANGUAGE (line 1, column 78) EMIT EVERY is in the time of streams, and changes of "t" have none. '
+        "Hint: write EMIT CHANGES"
     ),
     f"{JOIN} JOIN s FOR SYSTEM_TIME AS OF s.ts AS t ON s.k = t.k": (
         'TABLE_NOT_FOUND (line 1, column 53) "s" is no table, and has no versions. Hint: join two streams '

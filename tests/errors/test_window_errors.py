@@ -280,11 +280,6 @@ SETS = [
         "use windows of time: WINDOW = INTERVAL …",
     ),
     (
-        f"SELECT saddr {MINUTES} INTERSECT SELECT daddr {MINUTES} UNION SELECT saddr {MINUTES}",
-        "NOT_IN_THE_LANGUAGE (line 1, column 117) a set operation of windows has two sides. Hint: make a stream of the "
-        "first two with CREATE STREAM … AS SELECT …",
-    ),
-    (
         f"SELECT saddr {MINUTES} INTERSECT SELECT daddr {MINUTES} ORDER BY 1",
         "NOT_IN_THE_LANGUAGE (line 1, column 117) ORDER BY cannot follow INTERSECT. Hint: make a stream of the set "
         "operation, and order the windows of that",

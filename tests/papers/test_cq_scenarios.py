@@ -199,3 +199,56 @@ def test_each_step_says_what_it_has_done_with_what_came(db: SparklessDatabase) -
         name.startswith("step ") and f"Throw {len(wanted)} rows (they have expired); (ii) (iii) (v) (vi)" in said
         for name, said in told.items()
     )
+
+
+Q1 = "SELECT sum(length) AS load FROM ptb GROUP BY getminute(ts) HAVING sum(length) > 5000"
+Q2 = (
+    "SELECT (SELECT count(*) FROM ptc AS C, ptb AS B WINDOW = INTERVAL 10 SECONDS WHERE C.saddr = B.saddr AND "
+    "C.daddr = B.daddr AND C.id = B.id) / (SELECT count(*) FROM ptb) AS fraction EMIT EVERY INTERVAL 1 MINUTE"
+)
+Q3 = """
+WITH load AS (SELECT saddr, daddr, sum(length) AS traffic FROM ptb WINDOW = INTERVAL 1 MINUTE GROUP BY saddr, daddr)
+SELECT saddr, daddr, traffic FROM load AS l1
+WHERE (SELECT count(*) FROM load AS l2 WHERE l2.traffic < l1.traffic) > (SELECT 0.95 * count(*) FROM load)
+ORDER BY traffic
+"""
+
+
+def test_the_three_queries_of_section_3_stand_as_they_are_printed(db: SparklessDatabase) -> None:
+    """Q1, Q2 and Q3: of each minute the whole answer, once, when it is over; windows are all that was added."""
+    for link in ("ptc", "ptb"):
+        db.sql(f"CREATE STREAM {link} (saddr STRING, daddr STRING, id INT, length INT, ts TIMESTAMP) TIMESTAMP BY ts")
+    queries = {name: db.query(text, name=name) for name, text in (("q1", Q1), ("q2", Q2), ("q3", Q3))}
+    chance = random.Random(3)
+    packets: Rows = [
+        {"saddr": f"10.0.0.{chance.randrange(9)}", "daddr": f"10.1.0.{chance.randrange(9)}", "id": i,
+         "length": chance.randrange(40, 1500), "ts": f"2026-01-01 00:{i // 60:02d}:{i % 60:02d}"}
+        for i in range(600)
+    ]  # fmt: skip
+    for first in range(0, 600, 70):
+        some = packets[first : first + 70]
+        db.append("ptb", some)
+        db.append("ptc", some[:: 1 if first % 3 else 2])
+        db.catch_up()
+    answers = {name: query.table().to_pylist() for name, query in queries.items()}
+    top: list[tuple[dict[str, Any], int]] = []
+    loads = []
+    for minute in range(9):
+        traffic: dict[tuple[str, str], int] = {}
+        for packet in packets[minute * 60 : minute * 60 + 60]:
+            pair = (packet["saddr"], packet["daddr"])
+            traffic[pair] = traffic.get(pair, 0) + packet["length"]
+        loads.append(sum(traffic.values()))
+        most = [pair for pair, sent in traffic.items() if sum(o < sent for o in traffic.values()) > 0.95 * len(traffic)]
+        top += [
+            ({"saddr": pair[0], "daddr": pair[1], "traffic": traffic[pair]}, minute + 1)
+            for pair in sorted(most, key=lambda pair: traffic[pair])
+        ]
+    assert [row["load"] for row in answers["q1"]] == loads
+    columns = ("saddr", "daddr", "traffic")
+    stamped = [({name: row[name] for name in columns}, row["_time"].minute) for row in answers["q3"]]
+    assert stamped == top
+    assert len(answers["q2"]) >= 8
+    parts = held(queries["q3"])
+    assert parts["store"] == sum(minute == 9 for _, minute in top)
+    assert queries["q3"].stats()["stream"]["why"] == "answers that stay true"

@@ -44,14 +44,14 @@ def some_rows(seed: int, count: int = 60) -> Rows:
             rows.append({"k": k, value: v, time: at})
         return rows
 
-    return {"s": of_stream("v", "ts"), "r": of_stream("w", "at")}
+    return {"s": of_stream("v", "ts"), "r": of_stream("w", "at_")}
 
 
 SCHEMAS = {
     "s": pa.schema([("k", pa.int32()), ("v", pa.int32()), ("ts", pa.timestamp("us", "UTC"))]),
-    "r": pa.schema([("k", pa.int32()), ("w", pa.int32()), ("at", pa.timestamp("us", "UTC"))]),
+    "r": pa.schema([("k", pa.int32()), ("w", pa.int32()), ("at_", pa.timestamp("us", "UTC"))]),
 }
-TIMES = {"s": "ts", "r": "at"}
+TIMES = {"s": "ts", "r": "at_"}
 DUCK = connect({})
 
 
@@ -60,7 +60,7 @@ def made(path: Path, query: str, rows: Rows, seed: int, way: str) -> Iterator[Sp
     draw = random.Random(f"{SEED} {seed} {way}")
     with SparklessDatabase(path, unkindness=WAYS[way]) as db:
         db.sql("CREATE STREAM s (k INT, v INT, ts TIMESTAMP) TIMESTAMP BY ts")
-        db.sql("CREATE STREAM r (k INT, w INT, at TIMESTAMP) TIMESTAMP BY at")
+        db.sql("CREATE STREAM r (k INT, w INT, at_ TIMESTAMP) TIMESTAMP BY at_")
         left = {name: pa.Table.from_pylist(of_stream, SCHEMAS[name]) for name, of_stream in rows.items()}
         if draw.random() < 0.5:
             db.append("s", left["s"].slice(0, 20))
@@ -87,7 +87,7 @@ def bag(table: pa.Table) -> Counter[tuple[Any, ...]]:
 
 
 def reached(rows: Rows) -> int:
-    return min(of_stream[-1][TIMES[name]] for name, of_stream in rows.items())
+    return min(int(of_stream[-1][TIMES[name]]) for name, of_stream in rows.items())
 
 
 def read_by(query: str, rows: Rows) -> Rows:
@@ -147,7 +147,7 @@ def test_the_whole_answer_of_each_window_is_given_once_it_is_over(name: str, way
         window = before(rows, end, end - size * 1_000_000)
         any_part = any(asked(part.format(w=""), window) for part in parts)
         wanted = asked(plain, window) if any_part else Counter()
-        assert bag(there.filter(pa.array([e == end for e in ends]))) == wanted, end
+        assert bag(there.filter(pa.array([e == end for e in ends], pa.bool_()))) == wanted, end
     assert all(end % step == 0 and end <= reached(rows) for end in ends)
 
 
@@ -166,7 +166,7 @@ def test_rows_of_a_window_stand_in_the_order_that_is_asked_for(tmp_path: Path) -
 
 OF_ROWS = {
     "union": ("SELECT k, v FROM s UNION ALL SELECT k, w FROM r", False),
-    "own_time": ("SELECT k, ts FROM s WHERE v > 3 UNION ALL SELECT w, at FROM r", False),
+    "own_time": ("SELECT k, ts FROM s WHERE v > 3 UNION ALL SELECT w, at_ FROM r", False),
     "of_one": ("SELECT k, v FROM s UNION ALL SELECT v, k FROM s WHERE k > 1", True),
     "nested": ("WITH x AS (SELECT k, v + 1 AS v FROM s) SELECT v * 2 AS u FROM x WHERE v > 3", True),
     "different": ("SELECT DISTINCT k FROM (SELECT k FROM s UNION ALL SELECT w FROM r)", False),
@@ -196,7 +196,7 @@ def test_rows_that_stay_are_the_same_however_they_come(name: str, tmp_path: Path
     wanted = asked(query, rows if of_one else before(rows, last))
     assert bag(first if time == "ts" else first.drop_columns("_time")) == wanted
     half = times[len(times) // 2]
-    by_then = first.filter(pa.array([at < half for at in times]))
+    by_then = first.filter(pa.array([at < half for at in times], pa.bool_()))
     assert bag(by_then if time == "ts" else by_then.drop_columns("_time")) == asked(query, before(rows, half))
 
 
@@ -250,7 +250,7 @@ def test_once_a_period_it_is_answered_what_has_changed(name: str, expiring: int 
     for end in range(START // every * every + every, last + 1, every):
         since = end - expiring * 1_000_000 if expiring else 0
         there = before(rows, end, since)
-        some = changes.filter(pa.array([time <= end for time in times]))
+        some = changes.filter(pa.array([time <= end for time in times], pa.bool_()))
         wanted = asked(CHANGING[name], there) if any(before(rows, end).values()) else Counter()
         assert added_up(some) == wanted, end
     assert all(time % every == 0 for time in times)

@@ -78,7 +78,7 @@ def test_clauses_of_others_say_what_to_write(text: str) -> None:
 )
 def test_subqueries_in_conditions_say_which_join_does_it(condition: str, wanted: str) -> None:
     with pytest.raises(AnabranchError, match="cannot hold a subquery") as failure:
-        works(f"SELECT k FROM s WHERE {condition}")
+        works(f"SELECT k, count(*) AS n FROM s WINDOW = INTERVAL 1 MINUTE WHERE {condition} GROUP BY k")
     assert wanted in str(failure.value)
 
 

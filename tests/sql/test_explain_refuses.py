@@ -16,6 +16,11 @@ CREATE STREAM kept (k STRING, v INT, ts TIMESTAMP) TIMESTAMP BY ts;
 CREATE ARCHIVE ON kept USING randomize_then_sort;
 """
 MADE = [
+    "SELECT k FROM s UNION ALL SELECT k FROM t",
+    "WITH x AS (SELECT k, v + 1 AS v FROM s) SELECT k FROM x WHERE v > 1",
+    "SELECT k, count(*) AS n FROM s GROUP BY k ACCEPT UNBOUNDED",
+    "SELECT k, count(*) AS n FROM s GROUP BY k EXPIRE AFTER INTERVAL 1 HOUR EMIT EVERY INTERVAL 1 MINUTE",
+    "SELECT max(n) AS n FROM (SELECT k, count(*) AS n FROM s WINDOW = INTERVAL 1 MINUTE GROUP BY k)",
     "SELECT k, v FROM s WHERE v > 1",
     "SELECT k, count(*) AS n FROM s WINDOW = INTERVAL 1 MINUTE GROUP BY k",
     "SELECT date_format(ts, 'yyyy-MM-dd') AS day, count(*) AS n FROM s GROUP BY day",
@@ -36,13 +41,13 @@ REFUSED = [
     "SELECT DISTINCT k FROM s",
     "SELECT k FROM s ORDER BY k",
     "SELECT k FROM s LIMIT 3",
-    "SELECT k FROM s UNION ALL SELECT k FROM t",
+    "SELECT k FROM s UNION SELECT k FROM t",
     "SELECT s.k FROM s JOIN t ON s.k = t.k",
     "SELECT s.k FROM s LEFT JOIN t ON s.k = t.k WINDOW = 10 ROWS",
     "SELECT k FROM s WHERE EXISTS (SELECT 1 FROM t WHERE t.k = s.k)",
     "SELECT k, row_number() OVER (PARTITION BY k ORDER BY ts) AS n FROM s",
     "SELECT * FROM s QUALIFY row_number() OVER (PARTITION BY k ORDER BY ts) = 1",
-    "WITH x AS (SELECT k FROM s) SELECT k FROM x",
+    "WITH x AS (SELECT k FROM s) SELECT DISTINCT k FROM x",
     "SELECT count(*) AS n FROM s SINCE TIMESTAMP '2026-01-01'",
     "SELECT first(v) AS v FROM s WINDOW = INTERVAL 1 MINUTE",
     "SELECT now() AS now, k FROM s",

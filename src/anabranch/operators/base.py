@@ -294,6 +294,11 @@ class Operator:
         return None
 
     @property
+    def why_alone(self) -> str | None:
+        """Why a query of it cannot be a member of a host; None: it can."""
+        return "its answer changes, and what those of a host answer stays" if self.answer_key else None
+
+    @property
     def members_list(self) -> str | None:
         """The input that lists its members, if it is a host of many (`operators.together`)."""
         return None

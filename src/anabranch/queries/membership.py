@@ -25,8 +25,8 @@ def why_alone(plan: StandingPlan) -> str | None:
     several = None if plan.residual_sql is None else makes_several_rows(plan.residual_sql)
     if several is not None:
         return f"{several}() may make several rows of one, which Spark SQL cannot do beside the rests of others"
-    if operator.answer_key:
-        return "its answer changes, and what those of a host answer stays"
+    if operator.why_alone is not None:
+        return operator.why_alone
     if operator.reduction() is not None:
         return (
             "REDUCE BY says before each of its micro-batches how much of history that reads, by how far behind it is, "

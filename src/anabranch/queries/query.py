@@ -383,7 +383,7 @@ class Query:
 
     @goes_along
     def store(self, version: int | None = None) -> pa.Table:
-        """The current answer: the rows of the newest window; empty for a selection.
+        """The current answer: the rows of the newest window, what changes come to; empty for rows that stay.
 
         `version`: of an answer that changes, as it was then.
         """

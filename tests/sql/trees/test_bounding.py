@@ -51,15 +51,12 @@ def test_emit_is_read_beside_it() -> None:
 
 
 def test_answers_that_are_final_cannot_have_it() -> None:
-    text = "SELECT auction FROM bids EXPIRE AFTER INTERVAL 1 DAY"
-    wanted = (
-        "NOT_IN_THE_LANGUAGE (line 1, column 26) EXPIRE AFTER INTERVAL 1 DAY is for answers that are kept and change. "
-        "Hint: leave it out"
-    )
-    for planner in (plan_standing, plan_once):
+    said = "EXPIRE AFTER INTERVAL 1 DAY is for answers that are kept and change. Hint: leave it out"
+    windowed = "SELECT count(*) AS n FROM bids WINDOW = INTERVAL 1 MINUTE"
+    for planner, text in ((plan_once, "SELECT auction FROM bids"), (plan_standing, windowed)):
         with pytest.raises(AnabranchError) as caught:
-            planner(select(text), find_stream)
-        assert str(caught.value) == wanted
+            planner(select(f"{text} EXPIRE AFTER INTERVAL 1 DAY"), find_stream)
+        assert str(caught.value) == f"NOT_IN_THE_LANGUAGE (line 1, column {len(text) + 2}) {said}"
 
 
 def test_rows_expire_right_behind_each_stream() -> None:

@@ -53,6 +53,10 @@ class TreeOfRows(Tree):
         return ()
 
     @property
+    def why_alone(self) -> str | None:
+        return "it remembers rows, each query its own" if self.bounds else None
+
+    @property
     def is_numbered(self) -> bool:
         return False
 

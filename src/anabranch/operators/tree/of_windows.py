@@ -129,12 +129,13 @@ class TreeOfWindows(Operator):
     def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
         keeps = self.keeps()
         slide, size = self.answers_of_windows
-        why = {} if inputs is None else self._flow(inputs).why()
         return {
             "operator": self.kind,
             "inputs": list(self.inputs),
             "window": {"size": measure("time", size), "slide": measure("time", slide)},
-            "tree": explain_tree(nodes_from_text(self.nodes), why=why).splitlines(),
+            "answers": "the whole answer of each window",
+            "goes_on": "window by window, from the answers of its parts; nothing else is remembered",
+            "tree": explain_tree(nodes_from_text(self.nodes)).splitlines(),
             "parts": {str(number): part.explain(inputs) for number, part in parts_of(self.nodes).items()},
             "time": self.time,
             "keeps": None if keeps is None else {"what": keeps.what, "bound": keeps.bound},

@@ -278,7 +278,12 @@ class Tree(Operator):
 
     def explain(self, inputs: Inputs | None = None) -> dict[str, Any]:
         keeps = self.keeps()
-        said: dict[str, Any] = {"operator": self.kind, "inputs": list(self.inputs), "key": list(self.answer_key)}
+        said: dict[str, Any] = {
+            "operator": self.kind,
+            "inputs": list(self.inputs),
+            "answers": self.why_stream,
+            "key": list(self.answer_key),
+        }
         if keeps is not None:
             said["keeps"] = {"what": keeps.what, "bound": keeps.bound}
         flow = None if inputs is None else self.flow(inputs)

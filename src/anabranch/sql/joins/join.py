@@ -33,6 +33,7 @@ _CLAUSES = {
     "distinct": ("DISTINCT would keep every result ever found", f"{AS_A_STREAM} use DISTINCT in windows of that"),
 }  # fmt: skip
 """Clauses a join cannot have: why, and what instead."""
+_ENDINGS = ", or end the query with EXPIRE AFTER INTERVAL 1 DAY, if rows count for so long, or ACCEPT UNBOUNDED"
 
 
 OUTER: dict[str, Kind] = {
@@ -185,8 +186,7 @@ def _unbounded(select: Select, sources: Sequence[JoinSource], place: exp.Expr) -
         "JOIN_STATE_UNBOUNDED",
         f"joining {listed([source.alias for source in sources])} would keep every row forever",
         place,
-        hint="add WINDOW = INTERVAL … after FROM, or end the query with EXPIRE AFTER INTERVAL 1 DAY, if rows count for "
-        "so long, or ACCEPT UNBOUNDED",
+        hint="add WINDOW = INTERVAL … after FROM" + (_ENDINGS if select.every is None else ""),
     )
 
 

@@ -74,14 +74,20 @@ def bounds_of(
         said = _bound(node, below, grows)
         if said is None and grows is not None:
             if not accepts:
-                with_table = any(growth.stream is None for growth in below)
+                table = _meets_a_table(node, below)
                 groups = _may_keep_groups(nodes, node, place)
-                raise _unbounded(select, node, grows, place, with_table=with_table, groups=groups)
+                raise _unbounded(select, node, grows, place, meets_table=table, groups=groups)
             said = "nothing: ACCEPT UNBOUNDED"
         if said:
             bounds.append((number, said))
         growths.append(_growth(node, below, grows, schema))
     return tuple(bounds), growths[-1]
+
+
+def _meets_a_table(node: Draft, below: Sequence[Growth]) -> bool:
+    """Whether rows of a stream are joined with a table, which could be that of their time."""
+    is_pairs = isinstance(node, DraftJoin) and node.join in ("inner", "left")
+    return is_pairs and below[0].stream is not None and below[1].why.startswith(_ROWS)
 
 
 def _bound(node: Draft, below: Sequence[Growth], grows: str | None) -> str | None:
@@ -210,7 +216,7 @@ def _may_keep_groups(nodes: Sequence[Draft], node: Draft, place: Place) -> bool:
     return isinstance(source, Source) and source.form == "rows"
 
 
-def _unbounded(select: Select, node: Draft, stream: str, place: Place, *, with_table: bool, groups: bool) -> SqlError:
+def _unbounded(select: Select, node: Draft, stream: str, place: Place, *, meets_table: bool, groups: bool) -> SqlError:
     what = {
         Aggregate: "keeps every group that ever was" if getattr(node, "calls", ()) else "keeps every row",
         DraftJoin: "keeps every row of both sides",
@@ -219,7 +225,7 @@ def _unbounded(select: Select, node: Draft, stream: str, place: Place, *, with_t
         Top: "keeps every row",
     }[type(node)]
     windowed = 'a subquery that reads "' + stream + '" with WINDOW = INTERVAL … after FROM'
-    if isinstance(node, DraftJoin) and with_table:
+    if meets_table:
         windowed += ", or join it with a table as it was: JOIN … FOR SYSTEM_TIME AS OF the time of its row"
     if isinstance(node, Aggregate) and place.said == "GROUP BY":
         what = "keeps every group that ever was"
