@@ -336,7 +336,6 @@ db.read_together("t", "total", "halves")
 def test_a_reader_that_is_killed_while_its_cut_stands_stops_nobody(
     two: ReadingDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cuts, "HOLDS_SECONDS", 0.3)
     two.catch_up()
     two.upsert("t", {"k": [4], "v": [40]})
     command = [sys.executable, "-c", READER, two.path]
@@ -351,6 +350,7 @@ def test_a_reader_that_is_killed_while_its_cut_stands_stops_nobody(
         reader.communicate()
     assert held == [{"k": 4, "v": 100}]
     assert folder(two).files()
+    monkeypatch.setattr(cuts, "HOLDS_SECONDS", 0.3)
     wait_for(lambda: two.local.catch_up() or two.table("total").to_pylist() == [{"k": 5, "v": 150}])
     assert bag(two.read_together("t", "total")["total"]) == {(5, 150): 1}
 
