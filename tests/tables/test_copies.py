@@ -581,3 +581,18 @@ def test_two_processes_read_a_file_once(tmp_path: Path, place: Path, opened: Cal
         (tmp_path / "stop").touch()
         assert child.wait(60) == 0
     assert db.check().fine
+
+
+def test_parquet_and_json_hold_arrays_and_structs_and_csv_does_not(
+    opened: Callable[..., SparklessDatabase], place: Path
+) -> None:
+    db = opened()
+    rows: Rows = [{"k": 1, "a": ["x", None], "o": {"n": 1}}, {"k": 2, "a": [], "o": None}]
+    pq.write_table(pa.Table.from_pylist(rows), place / "t.parquet")
+    (place / "t.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (place / "t.csv").write_text("k,a\n1,x\n")
+    for format in ("parquet", "json"):
+        db.sql(f"CREATE TABLE {format}s PRIMARY KEY (k) FROM '{place}/t.{format}'")
+        assert by_key(rows_of(db, f"{format}s")) == rows
+    wanted = f"CREATE TABLE c (k INT, a ARRAY<STRING>, PRIMARY KEY (k)) FROM '{place}/t.csv'"
+    assert name_of(lambda: db.sql(wanted)) == "TYPE_NOT_SUPPORTED"

@@ -22,7 +22,7 @@ import pyarrow.json as arrow_json
 from anabranch.dataspace.access import Access, opened
 from anabranch.dataspace.columns import served_type
 from anabranch.errors import AnabranchError, DataError, StreamError, did_you_mean
-from anabranch.schema import StreamSchema, sql_type
+from anabranch.schema import StreamSchema, is_nested, sql_type
 from anabranch.sources import text
 from anabranch.tables.origin import CSV, DELTA, JSON, PARQUET, Origin
 from anabranch.tables.seen import Seen, look, of_delta, of_file, open_delta
@@ -208,6 +208,13 @@ def _csv(file: BinaryIO, wanted: pa.Schema | None, pick: Picker) -> pa.Table:
     read = arrow_csv.ReadOptions(block_size=_BLOCK_BYTES)
     parse = arrow_csv.ParseOptions(newlines_in_values=True)
     columns = pick(_header(source))
+    for own, name in columns.items():
+        if wanted is not None and is_nested(kind := wanted.field(name).type):
+            raise DataError(
+                "TYPE_NOT_SUPPORTED",
+                f'column "{own}" is {sql_type(kind)}, which CSV cannot hold',
+                hint="make the file Parquet or JSON, or leave the column out",
+            )
     source = _unpacked(file)
     types = {} if wanted is None else {own: text.read_as(wanted.field(name).type, CSV) for own, name in columns.items()}
     convert = arrow_csv.ConvertOptions(

@@ -331,8 +331,6 @@ class RandomTree:
         chosen = self.chance.choice(filters) if filters and self.chance.random() < 0.3 else None
         function = self.chance.choice(("count", "count", "sum", "avg", "min", "max"))
         arguments = self._quarters(node) if function in ("sum", "avg") else self._columns(node)
-        if function in ("min", "max"):
-            arguments = [name for name in arguments if not is_nested(self.schemas[node].field(name).type)]
         if not arguments or (function == "count" and self.chance.random() < 0.4):
             return n.Call(self._name(), "count", filter=chosen)
         if chosen is not None and self.chance.random() < 0.3:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
+from anabranch.column_types import is_nested
 from anabranch.errors import AnabranchError, QueryError
 from anabranch.expressions import NotEvaluable
 from anabranch.functions.aggregates import aggregate
@@ -253,7 +254,7 @@ def type_of_call(function: str, types: Sequence[pa.DataType]) -> pa.DataType:
             raise QueryError("AGGREGATE_TYPE_MISMATCH", f"{function}() needs a BOOLEAN")
         return pa.bool_()
     if function in _BY:
-        aggregate("max", types[1])
+        _type_of_ordered(types[1])
         return types[0]
     if function == "count":
         return pa.int64()
@@ -269,6 +270,11 @@ def type_of_call(function: str, types: Sequence[pa.DataType]) -> pa.DataType:
         return pa.string()
     if function in _EDGES.values():
         return types[0]
-    if function == "any_value":
-        return aggregate("max", types[0]).type
+    if function in ("any_value", "min", "max"):
+        return _type_of_ordered(types[0], "max" if function == "any_value" else function)
     return aggregate(function, types[0] if types else None).type
+
+
+def _type_of_ordered(type_: pa.DataType, function: str = "max") -> pa.DataType:
+    """A type whose values have an order, as those of arrays and structs have."""
+    return type_ if is_nested(type_) else aggregate(function, type_).type

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from anabranch.column_types import is_nested
 from anabranch.errors import QueryError, did_you_mean
 from anabranch.functions.aggregates import AGGREGATES, aggregate, parts_of
 from anabranch.functions.aggregates.declaring import Applied
@@ -219,9 +220,15 @@ def _spread(less: int, *, root: bool) -> Callable[[Asked], Answer]:
     return build
 
 
+def _ordered(asked: Asked, number: int = 0) -> pa.DataType:
+    """The type of an argument whose values have to have an order; arrays and structs have one here."""
+    type_ = asked.type(number)
+    return type_ if is_nested(type_) else Applied(asked.name, type_).ordered()
+
+
 def _extreme(*, largest: bool) -> Callable[[Asked], Answer]:
     def build(asked: Asked) -> Answer:
-        wanted = aggregate("max" if largest else "min", asked.type()).type
+        wanted = _ordered(asked)
         best = _best(asked, asked.values(distinct=False), largest)
         return Answer(wanted, [best], lambda parts: parts[0][0])
 
@@ -232,7 +239,7 @@ def _extreme_by(*, largest: bool) -> Callable[[Asked], Answer]:
     """The first argument where the second is largest or smallest; of several the smallest."""
 
     def build(asked: Asked) -> Answer:
-        Applied(asked.name, asked.type(1)).ordered()
+        _ordered(asked, 1)
         wanted, (value, by) = asked.type(), asked.call.arguments
         best = _best(asked, About((by, value), (by,), asked.filters), largest)
         return Answer(wanted, [best], lambda parts: parts[0][1])
@@ -242,7 +249,7 @@ def _extreme_by(*, largest: bool) -> Callable[[Asked], Answer]:
 
 def _any_value(asked: Asked) -> Answer:
     """Any value will do, NULL or not; the smallest is the same whatever came first."""
-    Applied(asked.name, asked.type()).ordered()
+    _ordered(asked)
     best = _best(asked, asked.values(distinct=False), largest=False)
     return Answer(asked.type(), [best], lambda parts: parts[0][0])
 
