@@ -40,7 +40,7 @@ def test_a_view_is_what_a_dict_says_whatever_happens(
     )
     for _ in range(25):
         keys = [chance.choice([chance.randrange(5), chance.randrange(20)]) for _ in range(chance.randrange(40))]
-        made = []
+        made: list[dict[str, object]] = []
         for k in keys:
             v = chance.randrange(9)
             made.append({"k": k, "v": v, "ts": BEGIN + dt.timedelta(seconds=rows + len(made))})

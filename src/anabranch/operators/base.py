@@ -289,6 +289,13 @@ class Operator:
         """
         return self
 
+    def however_cut(self) -> Operator:
+        """One that answers the same rows, and whose times and order follow from the rows of its streams alone.
+
+        What takes in its answers again after a restart cuts them otherwise, and must meet the same ones.
+        """
+        return self
+
     def shared(self, schema_of: Callable[[str], pa.Schema]) -> Shared | None:
         """Of one whose scratch is state: what of it others may want who began with the same rows; None: nothing."""
         return None

@@ -11,7 +11,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -105,6 +105,9 @@ class WindowJoin(Operator):
         from anabranch.operators.join.canonical import canonical_join
 
         return canonical_join(self)
+
+    def however_cut(self) -> WindowJoin:
+        return self if self.ordered else replace(self, order="time")
 
     def schema(self, inputs: Inputs) -> pa.Schema:
         return _outputs_of(self, self._program(inputs).schema).schema

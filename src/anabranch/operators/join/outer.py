@@ -12,7 +12,7 @@ so it is looked up among the rows that were.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -79,6 +79,9 @@ class OuterJoin(Operator):
         from anabranch.operators.join.canonical import canonical_outer
 
         return canonical_outer(self)
+
+    def however_cut(self) -> OuterJoin:
+        return replace(self, join=self.join.however_cut())
 
     def schema(self, inputs: Inputs) -> pa.Schema:
         return self.join.schema(inputs)

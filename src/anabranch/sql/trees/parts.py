@@ -88,10 +88,11 @@ def plan_part(context: Context, tree: exp.Expr) -> Relation:
     if time is None:
         time = drafts.fresh(plan.schema.time)
         columns.append((time, plan.schema.arrow.field(plan.schema.time)))
-    node = Part(plan.operator.to_json(), tuple((own, field.name) for own, field in columns))
+    operator = plan.operator.however_cut()
+    node = Part(operator.to_json(), tuple((own, field.name) for own, field in columns))
     schema = pa.schema([pa.field(own, field.type) for own, field in columns])
     number = drafts.add(node, schema, Place("a part with a window" if whole.window else "a part", tree))
-    after = _counts_for(select, plan.operator)
+    after = _counts_for(select, operator)
     if after is not None:
         number = drafts.add(Expire(number, time, after), schema, Place("the current window", tree))
     return Relation(number, tuple(Field(field.name, own) for own, field in columns[:shown]))
