@@ -108,13 +108,14 @@ class TreeOfRows(Tree):
         else:
             remembered = Remembered(self, inputs)
             memory = remembered.at(task.start)
-            thrown = memory.flow.thrown
-            changes = memory.flow.take(entering(self.nodes, start, end, remembered.inputs), end.time)
-            inputs.work.rows_thrown += memory.flow.thrown - thrown
+            flow, thrown = memory.flow, memory.flow.thrown
+            changes = flow.take(entering(self.nodes, start, end, remembered.inputs), end.time)
+            inputs.work.rows_thrown += flow.thrown - thrown
             memory.at, memory.taken = dict(task.end), end
             remembered.put_back(memory)
             inputs.work.keeps(memory.rows, memory.nbytes)
-        yield from final_rows(changes, self.schema(inputs)).to_batches(max_chunksize=_ROWS_PER_BATCH)
+        answer = final_rows(changes, final_schema(flow.schema, self.columns, self.time))
+        yield from answer.to_batches(max_chunksize=_ROWS_PER_BATCH)
 
     # -- what it has reached and needs -------------------------------------------------------------
 
