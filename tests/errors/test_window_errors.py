@@ -280,16 +280,6 @@ SETS = [
         "use windows of time: WINDOW = INTERVAL …",
     ),
     (
-        f"SELECT saddr {MINUTES} INTERSECT SELECT daddr {MINUTES} ORDER BY 1",
-        "NOT_IN_THE_LANGUAGE (line 1, column 117) ORDER BY cannot follow INTERSECT. Hint: make a stream of the set "
-        "operation, and order the windows of that",
-    ),
-    (
-        f"SELECT saddr {MINUTES} INTERSECT SELECT daddr {MINUTES} LIMIT 3",
-        "NOT_IN_THE_LANGUAGE (line 1, column 117) LIMIT cannot follow INTERSECT. Hint: make a stream of the set "
-        "operation, and order the windows of that",
-    ),
-    (
         f"SELECT saddr {MINUTES} INTERSECT SELECT daddr, length {MINUTES}",
         "SET_COLUMNS_DIFFER (line 1, column 71) INTERSECT needs as many columns on both sides, got 1 and 2. Hint: "
         "select the columns that are to be compared",

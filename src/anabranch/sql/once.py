@@ -38,6 +38,7 @@ from anabranch.sql.standing.rows import conditions_of, star_names, star_of
 from anabranch.sql.standing.sources import Lookup, look_up, refuse_emit, stream_name
 from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select
+from anabranch.sql.trees.composed import is_composed
 from anabranch.sql.windows.aggregate_functions import aggregate_row, is_aggregate
 
 _ROWS_ALONE = {"expressions", "from_", "where"}
@@ -99,15 +100,26 @@ def plan_once(
 ) -> OncePlan:
     """The plan of a SELECT that is asked once; `reducers` are the user's own, `tables` are read as they are."""
     refuse_bounding(select)
-    refuse_inner(select, windows=is_combination(select))
+    of_windows = bool(select.windows) and is_composed(select)
+    refuse_inner(select, windows=is_combination(select) or of_windows)
     past = is_landmark(select) or (is_history_join(select) and isinstance(select.tree, exp.Select))
-    windowed = select.window is not None or bool(select.pairs) or is_merge(select) or is_combination(select)
+    windowed = (
+        select.window is not None or bool(select.pairs) or is_merge(select) or is_combination(select) or of_windows
+    )
     if windowed and not past:
         refuse_windows(select)
     as_it_was = is_table_join(select) and any(map(is_of_each_row, select.tree.find_all(exp.Table)))
     if windowed or past or as_it_was:
         ended = is_merge(select) or as_it_was or is_outer_join(select)
-        return OncePlan(None, standing=plan_standing(select, lookup, reducers), ended=ended)
+        plan = plan_standing(select, lookup, reducers)
+        if of_windows and plan.operator.answer_key:
+            raise select.error(
+                "NOT_IN_THE_LANGUAGE",
+                "asked once, windows are combined with windows that end together, and nothing else",
+                select.tree,
+                hint="give all of them the same WINDOW = …, or make a view of it",
+            )
+        return OncePlan(None, standing=plan, ended=ended)
     try:
         return _plan(select, lambda name: tables(name) or lookup(name), reducers, tables)
     except RecursionError:

@@ -108,13 +108,14 @@ class TreeOfRows(Tree):
         else:
             remembered = Remembered(self, inputs)
             memory = remembered.at(task.start)
-            before = dict(memory.flow.accounts)
-            changes = memory.flow.take(entering(self.nodes, start, end, remembered.inputs), end.time)
-            self._tell(memory.flow, before, inputs)
+            flow, before = memory.flow, dict(memory.flow.accounts)
+            changes = flow.take(entering(self.nodes, start, end, remembered.inputs), end.time)
+            self._tell(flow, before, inputs)
             memory.at, memory.taken = dict(task.end), end
             remembered.put_back(memory)
             inputs.work.keeps(memory.rows, memory.nbytes)
-        yield from final_rows(changes, self.schema(inputs)).to_batches(max_chunksize=_ROWS_PER_BATCH)
+        answer = final_rows(changes, final_schema(flow.schema, self.columns, self.time))
+        yield from answer.to_batches(max_chunksize=_ROWS_PER_BATCH)
 
     # -- what it has reached and needs -------------------------------------------------------------
 

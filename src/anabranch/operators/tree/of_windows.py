@@ -69,7 +69,8 @@ class TreeOfWindows(Operator):
         came = entering(self.nodes, start, end, inputs)
         if came:
             flow = self._flow(inputs)
-            answer = final_rows(flow.take(came, end.time), self.schema(inputs), self.order)
+            schema = final_schema(flow.schema, self.columns, self.time)
+            answer = final_rows(flow.take(came, end.time), schema, self.order)
             yield from answer.to_batches(max_chunksize=_ROWS_PER_BATCH)
 
     def _time(self, at: Offsets) -> int:

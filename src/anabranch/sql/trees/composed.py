@@ -7,7 +7,7 @@ from sqlglot import exp
 from anabranch.errors import CatalogError
 from anabranch.sql.standing.sources import Lookup
 from anabranch.sql.tree import Select
-from anabranch.sql.trees.parts import is_part, leaves
+from anabranch.sql.trees.parts import has_clauses_behind, is_part
 from anabranch.sql.trees.tables import tables_of
 from anabranch.sql.windows.aggregate_functions import is_aggregate
 
@@ -44,8 +44,7 @@ def _is_of_two_windows(select: Select, tree: exp.SetOperation) -> bool:
     """A set operation of two SELECTs, one of which has a window: the other one has to have the same."""
     sides = [tree.this, tree.expression]
     plain = all(isinstance(side, exp.Select) and not _has_more_than_a_shape(side) for side in sides)
-    clauses = any(tree.args.get(part) for part in ("with_", "order", "limit", "offset"))
-    return plain and not clauses and any(is_part(select, side) for side in leaves(tree))
+    return plain and not has_clauses_behind(tree) and any(is_part(select, side) for side in sides)
 
 
 def _has_more_than_a_shape(tree: exp.Select) -> bool:

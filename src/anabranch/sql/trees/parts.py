@@ -22,8 +22,9 @@ from anabranch.sql.trees.typing import INSTEAD
 def is_part(select: Select, tree: exp.Expr) -> bool:
     """Whether a query has clauses of ours, or groups by a window; a set operation, whether both of its sides do."""
     if isinstance(tree, exp.SetOperation):
-        sides = leaves(tree)
-        return len(sides) == 2 and all(is_part(select, side) for side in sides)
+        sides = (tree.this, tree.expression)
+        plain = all(isinstance(side, exp.Select) and is_part(select, side) for side in sides)
+        return plain and not has_clauses_behind(tree)
     if not isinstance(tree, exp.Select):
         return False
     if not _side(select, tree).is_empty:
@@ -34,6 +35,11 @@ def is_part(select: Select, tree: exp.Expr) -> bool:
         return True
     group = tree.args.get("group")
     return group is not None and any(called(key.unalias()) in WINDOW_CALLS for key in group.expressions)
+
+
+def has_clauses_behind(tree: exp.SetOperation) -> bool:
+    """Whether a set operation has what it has as a composition alone."""
+    return any(tree.args.get(clause) for clause in ("with_", "order", "limit", "offset"))
 
 
 def leaves(tree: exp.Expr) -> list[exp.Expr]:

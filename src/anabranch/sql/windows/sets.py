@@ -26,7 +26,7 @@ from anabranch.sql.reading.hints import refuse_hints
 from anabranch.sql.reading.reduce_by import Registered
 from anabranch.sql.standing.columns import WINDOW_COLUMNS, Scope, column, sql_of
 from anabranch.sql.standing.rows import Output, check_names, type_name
-from anabranch.sql.standing.sources import KEYWORDS, Lookup, plain_select, scope_of
+from anabranch.sql.standing.sources import Lookup, plain_select, scope_of
 from anabranch.sql.standing.standing_plan import StandingPlan
 from anabranch.sql.tree import Select, Window
 from anabranch.sql.windows.aggregate_functions import is_aggregate
@@ -144,26 +144,7 @@ def _set_operation(
 
 
 def _check_set_operation(select: Select, tree: exp.SetOperation) -> None:
-    """Two plain SELECTs, and nothing behind them."""
     said = tree.key.upper()
-    for side in _sides(tree):
-        if isinstance(side, exp.SetOperation):
-            raise select.error(
-                "NOT_IN_THE_LANGUAGE",
-                "a set operation of windows has two sides",
-                tree.expression,
-                hint="make a stream of the first two with CREATE STREAM … AS SELECT …",
-                keyword=said,
-            )
-    for clause in ("order", "limit", "offset"):
-        if tree.args.get(clause):
-            raise select.error(
-                "NOT_IN_THE_LANGUAGE",
-                f"{KEYWORDS[clause]}{' BY' if clause == 'order' else ''} cannot follow {said}",
-                tree.args[clause],
-                hint="make a stream of the set operation, and order the windows of that",
-                keyword=KEYWORDS[clause],
-            )
     for name, value in tree.args.items():
         if value and name not in ("this", "expression", "distinct"):
             raise select.error("NOT_IN_THE_LANGUAGE", f"{said} cannot have {name.strip('_').upper()}", tree)
