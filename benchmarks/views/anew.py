@@ -1,8 +1,8 @@
 """Whether large changes are better computed anew: `python -m benchmarks.views.anew`.
 
-Each step of a tree takes a change beside 400 k kept rows, by what changes and anew: a new step takes all rows there are
-then, and its answer is compared with the one before, which is taken as kept for nothing. On one core, in processor time,
-the best of three; both ways must come to the same.
+Each step of a tree takes a change beside 400 k kept rows, by what changes and anew: a new step takes all rows there
+are then, and its answer is compared with the one before, which is taken as kept for nothing. On one core, in processor
+time, the best of three; both ways must come to the same.
 """
 
 from __future__ import annotations
@@ -40,11 +40,18 @@ NODES: dict[str, Node] = {
     "first 100": Top(0, (), BY_X, 100),
     "rank in each group": Ranked(0, ("g",), BY_X, (Call("r", "row_number"),)),
 }
-CHANGES = {"a tenth comes": (0.0, 0.1), "half is replaced": (0.5, 0.5), "all is replaced": (1.0, 1.0), "nine tenths go": (0.9, 0.0)}
+CHANGES = {
+    "a tenth comes": (0.0, 0.1),
+    "half is replaced": (0.5, 0.5),
+    "all is replaced": (1.0, 1.0),
+    "nine tenths go": (0.9, 0.0),
+}
 """What part of the rows goes, and how much comes."""
 
 
 class Measured(NamedTuple):
+    """One way to take a change."""
+
     seconds: float
     answer: Changes
 

@@ -440,6 +440,9 @@ def test_explain_says_that_it_is_re_evaluated_and_why(tmp_path: Path) -> None:
             "EXPRESSION_NEEDS_SPARK",
         ),
         ("SELECT sum(item) AS s FROM items", "AGGREGATE_TYPE_MISMATCH"),
+        ("SELECT reverse(item) AS item FROM items CLUSTER BY item", "NEEDS_SPARK|NOT_IN_THE_LANGUAGE"),
+        ("SELECT item FROM items EMIT FINAL", "NOT_IN_THE_LANGUAGE"),
+        ("SELECT soundex(item) AS s FROM items", r"(?s)soundex.*Detail: it is asked of Spark SQL.* soundex\(\) needs"),
         ("SELECT i.item FROM items i JOIN sales s ON i.item = s.n ACCEPT UNBOUNDED", "JOIN_KEYS_DIFFER"),
     ],
 )

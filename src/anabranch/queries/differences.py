@@ -17,6 +17,7 @@ import pyarrow as pa
 from anabranch.catalog import Catalog
 from anabranch.engine.options import options_for
 from anabranch.engine.protocol import Engine
+from anabranch.errors import AnabranchError
 from anabranch.operators.base import Inputs, Work
 from anabranch.operators.offset import Offsets, offsets_to_json
 from anabranch.operators.tree.answer import told
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from anabranch.connectors.base import Reader
 
 _ROWS_AT_ONCE = 1 << 20
+_REFUSED_BY_SPARK = ("QUERY_FAILED", "SQL_NOT_UNDERSTOOD")
+"""Errors of a question that Spark SQL cannot read either; they do not say why it was asked."""
 
 
 class _Told(NamedTuple):
@@ -140,4 +143,11 @@ def completed(
     if not isinstance(operator, Whole) or plan.schema is not None:
         return plan
     views = {view: options_for(read, catalog, settings, 1) for view, read in operator.views}
-    return with_columns(select, plan, engine().columns_of(operator.sql, views))
+    try:
+        columns = engine().columns_of(operator.sql, views)
+    except AnabranchError as problem:
+        if problem.name not in _REFUSED_BY_SPARK:
+            raise
+        detail = f"it is asked of Spark SQL, as it cannot be kept by what changes: {operator.why}"
+        raise type(problem)(problem.name, problem.message, detail=detail, hint=problem.hint) from None
+    return with_columns(select, plan, columns)

@@ -26,6 +26,8 @@ from anabranch.sql.tree import Select
 from anabranch.sql.trees.answer_columns import refuse_reserved_names, refuse_same_names, refuse_types
 from anabranch.sql.windows.aggregate_functions import aggregate_row
 
+_SAYS_NOTHING = ("cluster", "distribute", "sort")
+"""Clauses about how Spark computes, which are better left out than asked for."""
 _NOT_KEPT = frozenset({"AGGREGATE_NOT_AVAILABLE", "EXPRESSION_NEEDS_SPARK", "NOT_IN_THE_LANGUAGE"})
 """Refusals of a tree after which Spark SQL may still be asked; the others are mistakes, or mended by a CAST."""
 
@@ -76,7 +78,8 @@ def with_columns(select: Select, plan: StandingPlan, columns: pa.Schema) -> Stan
 def _asked(select: Select, lookup: Lookup, reducers: Registered, tables: Tables, refused: SqlError) -> OverViews:
     """The SELECT as Spark SQL; what Spark SQL does not have (windows, archives, feeds) remains `refused`."""
     emits_else = select.emit is not None and not select.emit.changes
-    if refused.name not in _NOT_KEPT or emits_else or select.window is not None or select.pairs or is_merge(select):
+    windowed = select.window is not None or select.pairs or is_merge(select)
+    if refused.name not in _NOT_KEPT or emits_else or windowed or any(map(select.tree.args.get, _SAYS_NOTHING)):
         raise refused
     plain = replace(select, bounding=None, emit=None)
     try:
