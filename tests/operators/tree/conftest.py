@@ -7,7 +7,7 @@ import pytest
 
 from anabranch.kernels.digests import Digests, digests
 from anabranch.kernels.values import Column
-from anabranch.operators.tree import changes, numbers, runs
+from anabranch.operators.tree import changes, runs
 
 
 @pytest.fixture(params=["as it is", "four values", "one value"])
@@ -19,6 +19,6 @@ def hashing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         told = digests(columns, length)
         return told if values is None else Digests(*(each % np.uint64(values) * np.uint64(1 << 62) for each in told))
 
-    for module in (changes, numbers, runs):
+    for module in (changes, runs):
         monkeypatch.setattr(module, "digests", few)
     return str(request.param)

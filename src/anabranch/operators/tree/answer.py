@@ -92,6 +92,8 @@ def _refuse_twice(changes: Changes, codes: np.ndarray, size: int) -> None:
 def _numbered(changes: Changes, numbers: Numbers) -> tuple[Gathered, Places, pa.ChunkedArray]:
     """Each row as often as it comes or goes, with the numbers that it is given or gives back."""
     before = numbers.take_in(changes)
+    if (changes.weights == 1).all():
+        return changes.gathered, before, pa.chunked_array([pa.repeat(INSERT, len(changes))])
     after = before + changes.weights
     low, count = np.minimum(before, after), np.abs(changes.weights)
     places = np.repeat(np.arange(len(changes)), count)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anabranch.kernels.digests import digests
+from anabranch.kernels.digests import Digests, digests
 from anabranch.kernels.groups import encode
 from anabranch.operators.tree.gathered import Gathered
 
@@ -21,9 +21,10 @@ Weights = NDArray[np.int64]
 class Changes:
     """See the module. Rows are given as a table, or as places in tables, which become one when it is looked at."""
 
-    def __init__(self, rows: pa.Table | Gathered, weights: Weights) -> None:
+    def __init__(self, rows: pa.Table | Gathered, weights: Weights, known: Digests | None = None) -> None:
         self.weights = weights
         self._rows = rows
+        self._digests = known
 
     @staticmethod
     def none(schema: pa.Schema) -> Changes:
@@ -50,6 +51,13 @@ class Changes:
         return self._rows if isinstance(self._rows, Gathered) else Gathered.of(self._rows)
 
     @property
+    def digests(self) -> Digests:
+        """Those of the rows, which are made once however rows are chosen then."""
+        if self._digests is None:
+            self._digests = digests(self.gathered.columns(), len(self))
+        return self._digests
+
+    @property
     def schema(self) -> pa.Schema:
         return self._rows.schema
 
@@ -62,7 +70,8 @@ class Changes:
         return Changes(rows, self.weights)
 
     def take(self, places: NDArray[np.int64]) -> Changes:
-        return Changes(self.gathered.take(places), self.weights[places])
+        known = None if self._digests is None else Digests(*(numbers[places] for numbers in self._digests))
+        return Changes(self.gathered.take(places), self.weights[places], known)
 
     def filter(self, kept: NDArray[np.bool_]) -> Changes:
         return self if kept.all() else self.take(np.flatnonzero(kept))
@@ -80,12 +89,11 @@ class Changes:
         """
         if not len(self):
             return self
-        columns = self.gathered.columns()
-        codes = digests(columns, len(self)).first
+        codes = self.digests.first
         order = np.argsort(codes)
         if (codes[order[1:]] != codes[order[:-1]]).all():  # mostly all rows differ, as their hashes tell
             return self.filter(self.weights != 0)
-        groups = encode(columns, len(self))
+        groups = encode(self.gathered.columns(), len(self))
         sums = np.zeros(groups.size, np.int64)
         np.add.at(sums, groups.codes, self.weights)
         first = np.full(groups.size, len(self), np.int64)

@@ -156,6 +156,10 @@ class Gathered:
 
     def with_columns(self, schema: pa.Schema, columns: Sequence[int | pa.Array]) -> Gathered:
         """Rows of another schema: each column is the one with a number here, or some values."""
+        places = [column for column in columns if isinstance(column, int)]
+        if len(places) == len(columns):
+            blocks = [Block(tuple(block.columns[at] for at in places), block.length) for block in self._blocks]
+            return Gathered(schema, blocks, self._order)
         if len(self._blocks) != 1 or self._order is not None:
             chosen = [self.column(column) if isinstance(column, int) else column for column in columns]
             return Gathered(schema, [Block(tuple(Picked(values, None) for values in chosen), len(self))])

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anabranch.kernels.digests import digests
 from anabranch.kernels.sorted_codes import in_order
 from anabranch.operators.tree.arrangement import Arrangement
 from anabranch.operators.tree.changes import Changes
@@ -39,7 +38,7 @@ class Numbers:
         return before
 
     def _take_in_digests(self, changes: Changes) -> Counts:
-        first, second = digests(changes.gathered.columns(), len(changes))
+        first, second = changes.digests
         order = in_order(first, second)
         first, second, weights = first[order], second[order], changes.weights[order]
         differs = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
