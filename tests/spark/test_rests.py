@@ -77,7 +77,7 @@ ASKED: dict[str, tuple[str, Callable[[Row], Row | None]]] = {
 """Members, and what they answer for a row."""
 PAIRS = "FROM s a, s b WINDOW = INTERVAL 6 SECONDS WHERE a.k = b.k AND a.x < b.x"
 TEXTS = {name: text for name, (text, _) in ASKED.items()} | {
-    "joined": f"SELECT reverse(a.t) AS t, format_string('%d-%d', a.k, b.i) AS pair, a.at {PAIRS}"
+    "joined": f"SELECT upper(a.t) AS t, format_string('%d-%d', a.k, b.i) AS pair, a.at {PAIRS}"
 }
 
 
