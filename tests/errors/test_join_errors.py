@@ -562,8 +562,9 @@ def test_combinations_that_are_refused(text: str, error: str) -> None:
 OUTER = [
     (
         "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k",
-        "JOIN_STATE_UNBOUNDED (line 1, column 29) joining a and b would keep every row forever. Hint: add WINDOW "
-        "= INTERVAL … after FROM",
+        'STATE_UNBOUNDED (line 1, column 29) LEFT JOIN keeps every row of both sides, and stream "a" has no end. Hint: '
+        "end the query with EXPIRE AFTER INTERVAL 1 DAY, if rows count for so long, or ACCEPT UNBOUNDED, or write "
+        "WINDOW = INTERVAL … after FROM",
     ),
     (
         "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k LEFT JOIN c ON c.k = b.k WINDOW = INTERVAL 1 SECOND",

@@ -33,7 +33,8 @@ IN_FILES = {
     *("landmark", "last_rows", "merge", "session_aggregate"),
     *("window_aggregate", "window_set_operation", "window_changes"),
 }
-"""The others keep what they keep in memory alone."""
+"""The others keep what they keep in memory alone, but for trees, some of which keep something in files."""
+TREES = {"tree_of_rows", "tree_of_windows"}
 
 
 @pytest.fixture
@@ -77,7 +78,8 @@ def test_batches_large_and_small_run_twice(operator: Operator, elsewhere: fs.Fil
                         flip(elsewhere, info.path, chance.randrange(1 << 20))
             answers.append(answer)
     assert same(pa.concat_tables(answers), wanted)
-    assert bool(files_in(elsewhere)) == (operator.kind in IN_FILES)
+    if operator.kind not in TREES:
+        assert bool(files_in(elsewhere)) == (operator.kind in IN_FILES)
     assert not any(tmp_path.iterdir())
 
 

@@ -44,8 +44,9 @@ def plans_of(file: File) -> Iterator[tuple[str, StandingPlan]]:
                 with contextlib.suppress(AnabranchError):
                     schemas[statement.name.lower()] = StreamSchema.of(dict(statement.columns), time=statement.time)
             elif isinstance(statement, CreateTable):
-                table_info = TableInfo.declare(statement.name, statement.columns, statement.key)
-                schemas[table_info.changes.lower()] = replace(table_info.stream().schema, key=table_info.key)
+                with contextlib.suppress(AnabranchError):
+                    table_info = TableInfo.declare(statement.name, statement.columns, statement.key)
+                    schemas[table_info.changes.lower()] = replace(table_info.stream().schema, key=table_info.key)
             elif isinstance(statement, CreateQuery | CreateStreamAs | SelectOnce):
                 try:
                     plan = plan_standing(statement.select, find)

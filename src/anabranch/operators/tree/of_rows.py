@@ -41,6 +41,7 @@ class TreeOfRows(Tree):
 
     kind: ClassVar[str] = "tree_of_rows"
     is_cut_anew: ClassVar[bool] = False
+    answers_over_nothing: ClassVar[bool] = False
     why_stream: ClassVar[str] = "answers that stay true"
     why_store: ClassVar[str] = "nothing: every answer stays true"
 

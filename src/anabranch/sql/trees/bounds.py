@@ -76,7 +76,8 @@ def bounds_of(
             if not accepts:
                 table = _meets_a_table(node, below)
                 groups = _may_keep_groups(nodes, node, place)
-                raise _unbounded(select, node, grows, place, meets_table=table, groups=groups)
+                near = place.said.endswith("JOIN") and all(_is_stream(nodes, read) for read in node.reads)
+                raise _unbounded(select, node, grows, place, meets_table=table, groups=groups, of_streams=near)
             said = "nothing: ACCEPT UNBOUNDED"
         if said:
             bounds.append((number, said))
@@ -216,7 +217,16 @@ def _may_keep_groups(nodes: Sequence[Draft], node: Draft, place: Place) -> bool:
     return isinstance(source, Source) and source.form == "rows"
 
 
-def _unbounded(select: Select, node: Draft, stream: str, place: Place, *, meets_table: bool, groups: bool) -> SqlError:
+def _is_stream(nodes: Sequence[Draft], number: int) -> bool:
+    """Whether a node is rows of a stream, as they are or some of them."""
+    while isinstance(node := nodes[number], DraftRows):
+        number = node.input
+    return isinstance(node, Source) and node.form == "rows"
+
+
+def _unbounded(
+    select: Select, node: Draft, stream: str, place: Place, *, meets_table: bool, groups: bool, of_streams: bool
+) -> SqlError:
     what = {
         Aggregate: "keeps every group that ever was" if getattr(node, "calls", ()) else "keeps every row",
         DraftJoin: "keeps every row of both sides",
@@ -225,6 +235,8 @@ def _unbounded(select: Select, node: Draft, stream: str, place: Place, *, meets_
         Top: "keeps every row",
     }[type(node)]
     windowed = 'a subquery that reads "' + stream + '" with WINDOW = INTERVAL … after FROM'
+    if of_streams:
+        windowed = "WINDOW = INTERVAL … after FROM"
     if meets_table:
         windowed += ", or join it with a table as it was: JOIN … FOR SYSTEM_TIME AS OF the time of its row"
     if isinstance(node, Aggregate) and place.said == "GROUP BY":
