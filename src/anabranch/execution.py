@@ -26,7 +26,7 @@ from anabranch.queries.asking import ask, told_before
 from anabranch.result import Result
 from anabranch.schema import as_table
 from anabranch.sql import statements as s
-from anabranch.sql.as_of import AsOf
+from anabranch.sql.as_of import AsOf, reads_as_it_was
 from anabranch.sql.changing import rows_to_insert
 from anabranch.sql.once import OncePlan
 from anabranch.sql.reading.points_in_time import shown
@@ -214,7 +214,7 @@ def explain(db: Database, statement: s.Explain) -> Result:
     notices: list[str] = []
     if isinstance(inner, s.ExplainQuery):
         text = db.get_query(inner.name).explain(statement.format)
-    elif isinstance(inner, s.SelectOnce) and is_about_archives(inner.select):
+    elif isinstance(inner, s.SelectOnce) and (is_about_archives(inner.select) or reads_as_it_was(inner.select)):
         asked = _planned(db, inner.select)
         text = asked.explain_json() if statement.format == "json" else asked.explain_text()
         notices = [] if asked.question is None else told_before(asked.question, db.history)

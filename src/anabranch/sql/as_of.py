@@ -30,6 +30,12 @@ def is_of_each_row(table: exp.Table) -> bool:
     return version is not None and version.expression.find(exp.Column) is not None
 
 
+def reads_as_it_was(select: Select) -> bool:
+    """Whether a SELECT reads something at a version, which only one that is asked once can."""
+    tables = select.tree.find_all(exp.Table)
+    return any(table.args.get("version") is not None and not is_of_each_row(table) for table in tables)
+
+
 def as_of(select: Select, table: exp.Table) -> AsOf | None:
     """At which version a table is read; None: as it is now."""
     version = table.args.get("version")

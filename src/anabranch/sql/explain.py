@@ -92,11 +92,14 @@ def once_as_text(plan: dict[str, Any]) -> str:
     """A question that is asked once: of an archive, or in Spark SQL over streams."""
     if "question" in plan:
         return "\n".join(["question to an archive", *_setting_lines(plan["question"], "   ")])
+    if "table" in plan:
+        settings = {key: value for key, value in plan.items() if key not in ("table", "runs_in_spark_sql")}
+        return "\n".join([f"rows of table {plan['table']}", *_setting_lines(settings, "   ")])
     lines = ["spark sql", f"   sql: {plan['sql']}"]
     for use in plan["streams"]:
-        what = "archive of" if "archive" in use else "stream"
-        lines.append(f"   └─ {what} {use['stream']}")
-        lines += _setting_lines({key: value for key, value in use.items() if key != "stream"}, "      ")
+        kind = "table" if "table" in use else "stream"
+        lines.append(f"   └─ {'archive of' if 'archive' in use else kind} {use[kind]}")
+        lines += _setting_lines({key: value for key, value in use.items() if key != kind}, "      ")
     return "\n".join(lines)
 
 
