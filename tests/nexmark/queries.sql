@@ -22,7 +22,7 @@ FROM (
 GROUP BY Q.category
 ACCEPT UNBOUNDED
 -- q5: as written
-CREATE MATERIALIZED VIEW q5 AS
+CREATE CONTINUOUS QUERY q5 AS
 SELECT AuctionBids.auction, AuctionBids.num
 FROM (
   SELECT auction, count(*) AS num, window_start AS starttime, window_end AS endtime
@@ -40,7 +40,6 @@ JOIN (
 ) AS MaxBids
 ON AuctionBids.starttime = MaxBids.starttime AND AuctionBids.endtime = MaxBids.endtime
   AND AuctionBids.num >= MaxBids.maxn
-EXPIRE AFTER INTERVAL 1 DAY
 -- q6: as meant
 CREATE MATERIALIZED VIEW q6 AS
 SELECT Q.seller,
@@ -66,7 +65,7 @@ ON B.price = B1.maxprice
 WHERE B.date_time BETWEEN B1.date_time - INTERVAL '10' SECOND AND B1.date_time
 EXPIRE AFTER INTERVAL 1 DAY
 -- q8: as written
-CREATE MATERIALIZED VIEW q8 AS
+CREATE CONTINUOUS QUERY q8 AS
 SELECT P.id, P.name, P.starttime
 FROM (
   SELECT id, name, window_start AS starttime, window_end AS endtime
@@ -79,7 +78,6 @@ JOIN (
   GROUP BY seller, window_start, window_end
 ) A
 ON P.id = A.seller AND P.starttime = A.starttime AND P.endtime = A.endtime
-EXPIRE AFTER INTERVAL 1 DAY
 -- q9: as written
 CREATE MATERIALIZED VIEW q9 AS
 SELECT id, item_name, description, initial_bid, reserve, date_time, expires, seller, category, extra,
