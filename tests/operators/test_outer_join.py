@@ -298,6 +298,7 @@ def test_what_was_never_in_reach_is_not_read_again() -> None:
     assert floors["t"].time == 280
 
 
+@pytest.mark.slow
 def test_an_index_goes_along_with_the_rows_that_are_looked_up() -> None:
     """Else each micro-batch would make it anew, from all rows of the windows."""
     live.clear()

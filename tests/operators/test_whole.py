@@ -185,6 +185,7 @@ UNKIND = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unkind", UNKIND)
 @pytest.mark.parametrize("seed", sampled(range(30), 2, "whole"))
 def test_the_changes_of_every_micro_batch_come_to_what_is_asked(seed: int, unkind: str, tmp_path: Path) -> None:
@@ -295,6 +296,7 @@ def test_an_engine_whose_last_digits_differ_is_believed_once_for_each_micro_batc
 # -- what it is made of ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_answer_whose_changes_are_gone_is_compared_with_what_it_was(tmp_path: Path) -> None:
     clock = ManualClock(BEGIN)
     with opened(tmp_path, clock=clock) as db:
@@ -376,6 +378,7 @@ def test_a_view_begins_with_a_table_whose_first_changes_are_gone(
         assert bag(db.table("kinds")) == Counter([("yx", 0.5, 1), ("z", 0.5, 1)])
 
 
+@pytest.mark.slow
 def test_what_is_read_again_is_held_and_shown(tmp_path: Path) -> None:
     with opened(tmp_path) as db:
         db.sql(

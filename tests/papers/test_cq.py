@@ -230,6 +230,7 @@ def busiest(rows: Any, minute: int) -> set[tuple[str, str, int]]:
     return {(*pair, n) for pair, n in load.items() if np.searchsorted(amounts, n) > 0.95 * len(amounts)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_rows", [100_000, 1_999])
 def test_q3_is_the_busiest_pairs_of_the_minute_that_is_over(
     tmp_path: Path, clock: ManualClock, batch_rows: int

@@ -19,6 +19,7 @@ MOST = 7
 UNKIND = {"kind": Unkindness(), "repeated": Unkindness(replay=True), "faulty": Unkindness(faults=True)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unkindness", UNKIND)
 def test_a_view_is_what_a_dict_says_whatever_happens(
     unkindness: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

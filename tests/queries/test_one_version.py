@@ -333,6 +333,7 @@ db.read_together("t", "total", "halves")
 """
 
 
+@pytest.mark.slow
 def test_a_reader_that_is_killed_while_its_cut_stands_stops_nobody(
     two: ReadingDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,7 @@ def change(db: SparklessDatabase, chance: random.Random) -> None:
         db.upsert("t", {"k": keys, "v": [chance.randrange(7) for _ in keys]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", sampled(range(20), 3, "versions"))
 def test_what_was_at_each_version_and_time_is_read_again(
     db: SparklessDatabase, clock: ManualClock, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -102,6 +103,7 @@ def test_between_two_versions_the_earlier_one_holds(db: SparklessDatabase) -> No
     assert db.view("odd").table(first - 1).num_rows == 0
 
 
+@pytest.mark.slow
 def test_a_version_that_was_let_go_is_an_error_that_says_which_is_the_oldest(
     tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
