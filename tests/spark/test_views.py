@@ -112,7 +112,11 @@ def test_what_is_asked_anew_goes_on_after_its_jvm_was_killed_and_can_be_stopped_
         db.append("s", rows(1000) | {"k": [None] * 1000})
         db.sql("CREATE MATERIALIZED VIEW endless AS SELECT count(*) AS n FROM s a, s b, s c, s d "
                "WHERE reverse(string(a.n + b.n + c.n + d.n)) = 'never' ACCEPT UNBOUNDED")
-        time.sleep(5)
+        tracker = db.spark.sparkContext.statusTracker()
+        deadline = time.monotonic() + 60
+        while not tracker.getActiveJobsIds():
+            assert time.monotonic() < deadline, "Spark was not asked"
+            time.sleep(0.05)
         assert db.view("endless").query.status == "running"
         began = time.monotonic()
         db.sql("STOP QUERY endless.changes")
